@@ -135,32 +135,6 @@ static fby__slab *ragged_slab(fby_batch *b, uint32_t output)
 
 int64_t *fby__batch_lengths(fby_batch *b, uint32_t output) { return b->tensors[b->shape->outputs[output].tensor + 1].data; }
 
-static fby_status values_slab(fby_batch *b, uint32_t output, uint64_t n_values, uint64_t more, fby_error *err)
-{
-    const fby__batch_output *o = &b->shape->outputs[output];
-    size_t bytes;
-    if (!fby__mul_checked(n_values, o->row_bytes, &bytes) || bytes > SIZE_MAX / 4)
-        return fby__fail(err, FBY_E_DATA, "output '%s': a batch of %llu values does not fit in memory", o->name,
-                         (unsigned long long)n_values);
-    fby__slab *slab = ragged_slab(b, output);
-    FBY__TRY(fby__values_slab_take(b->account, fby__align_up_u64(bytes, ALIGN) + more, slab, err));
-    b->tensors[o->tensor].data = slab->data;
-    return FBY_OK;
-}
-
-static fby_status place_ragged(fby_batch *b, uint32_t output, fby_error *err)
-{
-    const fby__batch_output *o = &b->shape->outputs[output];
-    int64_t *offsets = fby__batch_lengths(b, output);
-    offsets[0] = 0;
-    for (uint64_t i = 0; i < b->size; i++)
-        offsets[i + 1] += offsets[i];
-    uint64_t n = (uint64_t)offsets[b->size];
-    FBY__TRY(values_slab(b, output, n, 0, err));
-    set_shape(&b->tensors[o->tensor], o, n);
-    return FBY_OK;
-}
-
 /* The length of all samples of a batch. */
 static uint64_t padded_length(const fby_batch *b, const fby__batch_output *o, const int64_t *lengths)
 {
@@ -170,15 +144,53 @@ static uint64_t padded_length(const fby_batch *b, const fby__batch_output *o, co
     return (longest + o->multiple_of - 1) / o->multiple_of * o->multiple_of;
 }
 
-static fby_status place_padded(fby_batch *b, uint32_t output, fby_error *err)
+fby_status fby__batch_values_bytes(fby_batch *b, uint32_t output, size_t *out, fby_error *err)
+{
+    const fby__batch_output *o = &b->shape->outputs[output];
+    const int64_t *lengths = fby__batch_lengths(b, output) + 1;
+    const bool padded = o->layout == FBY_LAYOUT_PADDED;
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < b->size && !padded; i++)
+        n += (uint64_t)lengths[i];
+    if (padded && !fby__mul_u64_checked(padded_length(b, o, lengths), b->size, &n))
+        n = UINT64_MAX; /* refused below */
+    size_t bytes;
+    if (!fby__mul_checked(n, o->row_bytes, &bytes) || bytes > SIZE_MAX / 4)
+        return fby__fail(err, FBY_E_DATA, "output '%s': a batch of %llu values does not fit in memory", o->name, (unsigned long long)n);
+    *out = fby__align_up_u64(bytes, ALIGN) + (padded && !o->want_lengths ? n : 0);
+    return FBY_OK;
+}
+
+fby__grant fby__batch_reserve(fby_batch *b, uint32_t output, bool exact, fby_error *err)
+{
+    size_t bytes;
+    if (fby__batch_values_bytes(b, output, &bytes, err) != FBY_OK)
+        return FBY__GRANT_FAILED;
+    return fby__values_slab_take(b->account, bytes, exact, ragged_slab(b, output), err);
+}
+
+void fby__batch_give_back(fby_batch *b)
+{
+    for (uint32_t i = 0; i < b->shape->n_ragged; i++)
+        fby__values_slab_drop(b->account, &b->ragged[i]);
+}
+
+static void place_ragged(fby_batch *b, uint32_t output)
+{
+    const fby__batch_output *o = &b->shape->outputs[output];
+    int64_t *offsets = fby__batch_lengths(b, output);
+    offsets[0] = 0;
+    for (uint64_t i = 0; i < b->size; i++)
+        offsets[i + 1] += offsets[i];
+    set_shape(&b->tensors[o->tensor], o, (uint64_t)offsets[b->size]);
+}
+
+static void place_padded(fby_batch *b, uint32_t output)
 {
     const fby__batch_output *o = &b->shape->outputs[output];
     int64_t *lengths = fby__batch_lengths(b, output);
     memmove(lengths, lengths + 1, b->size * sizeof *lengths);
-    uint64_t length = padded_length(b, o, lengths), n;
-    if (!fby__mul_u64_checked(length, b->size, &n))
-        n = UINT64_MAX; /* refused below */
-    FBY__TRY(values_slab(b, output, n, o->want_lengths ? 0 : n, err));
+    const uint64_t length = padded_length(b, o, lengths), n = length * b->size; /* checked when it was reserved */
     fby_tensor *t = &b->tensors[o->tensor];
     set_shape(t, o, b->size);
     for (int32_t d = t->ndim; d > 1; d--)
@@ -187,7 +199,7 @@ static fby_status place_padded(fby_batch *b, uint32_t output, fby_error *err)
     t->shape[1] = (int64_t)length;
     t->bytes = n * o->row_bytes;
     if (o->want_lengths)
-        return FBY_OK;
+        return;
     uint8_t *mask = (uint8_t *)t->data + fby__align_up_u64(t->bytes, ALIGN);
     for (uint64_t i = 0; i < b->size; i++) {
         memset(mask + i * length, 1, (size_t)lengths[i]);
@@ -200,12 +212,13 @@ static fby_status place_padded(fby_batch *b, uint32_t output, fby_error *err)
                         .shape = {(int64_t)b->size, (int64_t)length},
                         .data = mask,
                         .bytes = n};
-    return FBY_OK;
 }
 
-fby_status fby__batch_place(fby_batch *b, uint32_t output, fby_error *err)
+void fby__batch_place(fby_batch *b, uint32_t output)
 {
-    return (b->shape->outputs[output].layout == FBY_LAYOUT_PADDED ? place_padded : place_ragged)(b, output, err);
+    const fby__batch_output *o = &b->shape->outputs[output];
+    b->tensors[o->tensor].data = ragged_slab(b, output)->data;
+    (o->layout == FBY_LAYOUT_PADDED ? place_padded : place_ragged)(b, output);
 }
 
 size_t fby__batch_slot_bytes(const fby_batch *b, uint32_t output)

@@ -79,11 +79,18 @@ fby_status fby__batch_create(fby__batch_shape *shape, fby__account *account, uin
  */
 int64_t *fby__batch_lengths(fby_batch *batch, uint32_t output);
 
+/** All lengths are gathered: the bytes of the output's values. FBY_E_DATA: more than memory can hold. */
+fby_status fby__batch_values_bytes(fby_batch *batch, uint32_t output, size_t *out_bytes, fby_error *err);
+/** All lengths are gathered: take memory for the values (exact: as in fby__values_slab_take). */
+fby__grant fby__batch_reserve(fby_batch *batch, uint32_t output, bool exact, fby_error *err);
+/** Give back the memory of all values, of which none are placed. */
+void fby__batch_give_back(fby_batch *batch);
+
 /**
- * All lengths are known: give the output room for its values and set its shape. The lengths of a ragged output become its
- * offsets, in place; those of a padded one move one number forward, and its mask is filled.
+ * Reserved: set where the output's values go, and its shape. The lengths of a ragged output become its offsets, in place; those of a padded
+ * one move one number forward, and its mask is filled.
  */
-fby_status fby__batch_place(fby_batch *batch, uint32_t output, fby_error *err);
+void fby__batch_place(fby_batch *batch, uint32_t output);
 
 /** PADDED and placed: bytes from one sample's values to the next one's. */
 size_t fby__batch_slot_bytes(const fby_batch *batch, uint32_t output);

@@ -230,14 +230,14 @@ static void cut_tail(fby__slab *slab)
     slab->tail_bytes = 0;
 }
 
-bool fby__slab_reserve(fby__account *a, size_t n, bool force, fby__slab *out)
+bool fby__slab_reserve(fby__account *a, size_t n, fby__slab *out)
 {
     const size_t bytes = fby__slab_class_bytes(n);
     bool fits = true;
     pthread_mutex_lock(&a->lock);
     if (!take_idle_locked(a, bytes, out)) {
         make_room_locked(a, bytes);
-        fits = force || (bytes <= a->limit && a->charged + bytes <= a->limit);
+        fits = bytes <= a->limit && a->charged + bytes <= a->limit;
         if (fits) {
             charge_locked(a, bytes);
             *out = (fby__slab){.bytes = bytes};
@@ -338,17 +338,48 @@ void fby__account_values(fby__account *a, uint64_t bytes)
     fby__account_charge(a, (size_t)bytes);
 }
 
-/* What is in use has changed: what it exceeds the room by is charged. */
-static void settle_values_locked(fby__account *a)
+/* What so many bytes more would be charged beyond the room. */
+static uint64_t values_beyond_locked(const fby__account *a, uint64_t bytes)
 {
+    const uint64_t used = a->values.room > a->values.in_use ? a->values.room - a->values.in_use : 0;
+    return bytes > used ? bytes - used : 0;
+}
+
+static bool use_values_locked(fby__account *a, uint64_t bytes)
+{
+    const uint64_t more = values_beyond_locked(a, bytes);
+    make_room_locked(a, more);
+    if (more > 0 && (more > a->limit || a->charged > a->limit - more))
+        return false;
+    charge_locked(a, more);
+    a->values.over += more;
+    a->values.in_use += bytes;
+    return true;
+}
+
+static void end_values_locked(fby__account *a, uint64_t bytes)
+{
+    a->values.in_use -= bytes;
     const uint64_t over = a->values.in_use > a->values.room ? a->values.in_use - a->values.room : 0;
-    if (over > a->values.over) {
-        make_room_locked(a, over - a->values.over);
-        charge_locked(a, over - a->values.over);
-    } else {
-        discharge_locked(a, a->values.over - over);
-    }
+    discharge_locked(a, a->values.over - over);
     a->values.over = over;
+}
+
+bool fby__values_fit(fby__account *a, uint64_t bytes)
+{
+    pthread_mutex_lock(&a->lock);
+    const uint64_t more = values_beyond_locked(a, bytes);
+    const bool fits = more == 0 || (more <= a->limit && a->charged - a->idle_bytes <= a->limit - more);
+    pthread_mutex_unlock(&a->lock);
+    return fits;
+}
+
+uint64_t fby__values_limit_for(fby__account *a, uint64_t bytes)
+{
+    pthread_mutex_lock(&a->lock);
+    const uint64_t limit = a->charged - a->idle_bytes + values_beyond_locked(a, bytes);
+    pthread_mutex_unlock(&a->lock);
+    return limit;
 }
 
 /* The smallest spare that holds n bytes, and not much more than twice as many. */
@@ -368,33 +399,51 @@ static bool take_spare_values_locked(fby__account *a, size_t n, fby__slab *out)
     return true;
 }
 
-fby_status fby__values_slab_take(fby__account *a, size_t n, fby__slab *out, fby_error *err)
+/* One that was used before, in use again. */
+static bool reuse_values_locked(fby__account *a, size_t n, size_t bytes, fby__slab *out)
 {
-    /* An eighth more than is needed: the next batches, a little larger or smaller, can use it too. */
-    const size_t bytes = fby__slab_class_bytes(a->values.room ? n + n / 8 : n);
-    *out = (fby__slab){0};
-    pthread_mutex_lock(&a->lock);
-    if (!take_spare_values_locked(a, n, out) && take_idle_locked(a, bytes, out)) {
+    if (!take_spare_values_locked(a, n, out)) {
+        if (!take_idle_locked(a, bytes, out))
+            return false;
         end_use_locked(a, out);
         discharge_locked(a, out->bytes);
     }
-    const bool found = out->data != NULL;
-    out->bytes = found ? out->bytes : bytes;
-    while (a->values.n_spare && a->values.in_use + a->values.spare_bytes + out->bytes > a->values.room)
+    if (use_values_locked(a, out->bytes))
+        return true;
+    out->bytes += out->tail_bytes;
+    fby__slab_leave_locked(a, out);
+    *out = (fby__slab){0};
+    return false;
+}
+
+fby__grant fby__values_slab_take(fby__account *a, size_t n, bool exact, fby__slab *out, fby_error *err)
+{
+    /* An eighth more than is needed: the next batches, a little larger or smaller, can use it too. */
+    const size_t least = fby__slab_class_bytes(n), ample = a->values.room && !exact ? fby__slab_class_bytes(n + n / 8) : least;
+    *out = (fby__slab){0};
+    pthread_mutex_lock(&a->lock);
+    bool fits = !exact && reuse_values_locked(a, n, ample, out);
+    if (!fits) {
+        while (a->values.n_spare && a->values.in_use + a->values.spare_bytes + ample > a->values.room)
+            drop_spare_values_locked(a);
+        out->bytes = use_values_locked(a, ample) ? ample : use_values_locked(a, least) ? least : 0;
+        fits = out->bytes > 0;
+    }
+    while (fits && a->values.n_spare && a->values.in_use + a->values.spare_bytes > a->values.room)
         drop_spare_values_locked(a);
-    a->values.in_use += out->bytes;
-    settle_values_locked(a);
     pthread_mutex_unlock(&a->lock);
     fby__account_trim(a);
+    if (!fits)
+        return FBY__NO_ROOM;
     cut_tail(out);
-    if (found || (out->data = fby__slab_memory(bytes)))
-        return FBY_OK;
+    if (out->data || (out->data = fby__slab_memory(out->bytes)))
+        return FBY__GRANTED;
     pthread_mutex_lock(&a->lock);
-    a->values.in_use -= bytes;
-    settle_values_locked(a);
+    end_values_locked(a, out->bytes);
     pthread_mutex_unlock(&a->lock);
+    (void)fby__fail(err, FBY_E_NOMEM, "out of memory: the system refused %zu bytes for the values of a batch", out->bytes);
     *out = (fby__slab){0};
-    return fby__fail(err, FBY_E_NOMEM, "out of memory: the system refused %zu bytes for the values of a batch", bytes);
+    return FBY__GRANT_FAILED;
 }
 
 /* Keep a slab that is not in use any more, in the room or idle; else it is the caller's to unmap. */
@@ -419,8 +468,7 @@ void fby__values_slab_drop(fby__account *a, fby__slab *slab)
     if (!slab->data)
         return;
     pthread_mutex_lock(&a->lock);
-    a->values.in_use -= slab->bytes;
-    settle_values_locked(a);
+    end_values_locked(a, slab->bytes);
     if (!keep_values_locked(a, slab))
         fby__slab_leave_locked(a, slab);
     pthread_mutex_unlock(&a->lock);
@@ -432,8 +480,7 @@ void fby__values_slab_hand_out(fby__account *a, const fby__slab *slab)
     if (!slab->data)
         return;
     pthread_mutex_lock(&a->lock);
-    a->values.in_use -= slab->bytes;
-    settle_values_locked(a);
+    end_values_locked(a, slab->bytes);
     a->out_bytes += slab->bytes;
     pthread_mutex_unlock(&a->lock);
 }

@@ -5,7 +5,7 @@
  * The first touch of a page is dear, so freed slabs stay mapped on a list of their size class and are taken again. Everything mapped is
  * charged, idle slabs included; when a request does not fit, idle slabs are unmapped first.
  *
- *        charged = live slabs + idle slabs + fby__account_charge (scratch, indexes)  ≤ limit, but for `forced` bytes
+ *        charged = live slabs + idle slabs + fby__account_charge (scratch, indexes)  ≤ limit
  *        out     = slabs handed to the consumer: theirs, not charged
  *
  * Who waits: nobody here. fby__slab_reserve says no, and the loader's scheduler, which asks in schedule order, tries again
@@ -30,6 +30,13 @@ typedef struct fby__slab {
     size_t tail_bytes;  /* behind it in its mapping, to be unmapped by fby__slab_map; private */
 } fby__slab;
 
+/** What became of memory that was asked for. */
+typedef enum fby__grant {
+    FBY__GRANTED,
+    FBY__NO_ROOM,     /* the account has none for it now: ask again when something was given back, or refuse what needs it */
+    FBY__GRANT_FAILED /* the error says why */
+} fby__grant;
+
 fby_status fby__account_open(uint64_t limit_bytes, fby__account **out, fby_error *err);
 fby__account *fby__account_ref(fby__account *account);
 void fby__account_unref(fby__account *account); /* NULL is fine; the last one unmaps the idle slabs */
@@ -48,9 +55,9 @@ size_t fby__slab_class_bytes(size_t n);
 
 /**
  * Room for a slab of at least n bytes: an idle one, or bytes that are charged and mapped later (fby__slab_map). False when that does not fit
- * now: *out is untouched. With force, the limit is not looked at (the excess shows in fby__account_stats.forced).
+ * now: *out is untouched.
  */
-bool fby__slab_reserve(fby__account *account, size_t n, bool force, fby__slab *out);
+bool fby__slab_reserve(fby__account *account, size_t n, fby__slab *out);
 /** Map what was reserved; its contents are undefined. Empty is fine. FBY_E_NOMEM: *slab is then empty and nothing is charged. */
 fby_status fby__slab_map(fby__account *account, fby__slab *slab, fby_error *err);
 /** Unmap what waits for it. Whoever freed or dropped under a lock calls this when the lock is released. */
@@ -90,15 +97,19 @@ void fby__pool_slab_hand_out(fby__account *account, const fby__slab *slab);
 void fby__pool_slab_return(fby__account *account, fby__slab *slab);
 
 /*
- * Values of batches whose size is known only when they are built. They cannot wait, so room is set aside for them: `bytes` are charged from
- * the beginning, what is in use beyond that is charged when it happens, past the limit if need be (forced). What the consumer gives back
- * stays mapped as long as it fits the room: to map and fault in the values anew costs as much as to gather them.
+ * Values of batches whose size is known only when they are built. Room is set aside for what they usually take: `bytes` are charged from
+ * the beginning, what is in use beyond that is charged when it is taken, if it fits the limit. What the consumer gives back stays mapped as
+ * long as it fits the room: to map and fault in the values anew costs as much as to gather them.
  *
  *     spare ──take──► in use ──hand out──► the consumer's (not charged) ──return──► spare, idle, or unmapped
  */
 void fby__account_values(fby__account *account, uint64_t bytes); /* once, before the first batch; without it there is no room */
-/** At least n bytes. FBY_E_NOMEM. */
-fby_status fby__values_slab_take(fby__account *account, size_t n, fby__slab *out, fby_error *err);
+/** At least n bytes: of a slab that was used before, or some more than n, for the batches to come; exact: the class of n and no more. */
+fby__grant fby__values_slab_take(fby__account *account, size_t n, bool exact, fby__slab *out, fby_error *err);
+/** Would the limit hold so many bytes more of values, in slabs of exactly their classes? Under any lock. */
+bool fby__values_fit(fby__account *account, uint64_t bytes);
+/** The limit with which it would hold them, beside what is charged now. */
+uint64_t fby__values_limit_for(fby__account *account, uint64_t bytes);
 void fby__values_slab_drop(fby__account *account, fby__slab *slab); /* in use → spare; empty is fine, as below. Under any lock */
 void fby__values_slab_hand_out(fby__account *account, const fby__slab *slab);
 void fby__values_slab_return(fby__account *account, fby__slab *slab);

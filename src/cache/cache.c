@@ -219,15 +219,6 @@ bool fby__cache_evict(fby__cache *c, uint64_t before)
     return true;
 }
 
-uint64_t fby__cache_pinned(const fby__cache *c, uint64_t (*bytes)(void *, const fby__cache_entry *), void *user)
-{
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < c->max_entries; i++)
-        if (c->entry[i] && c->entry[i]->pins > 0)
-            sum += bytes(user, c->entry[i]);
-    return sum;
-}
-
 uint64_t fby__cache_evictions(const fby__cache *c) { return c->evictions; }
 uint32_t fby__cache_count(const fby__cache *c) { return c->n_used; }
 

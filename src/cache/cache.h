@@ -67,9 +67,6 @@ void fby__cache_empty(fby__cache *cache, fby__cache_entry *entry);
 /** Evict the unpinned entry with the farthest next_use, if that is beyond `before`. False when there is none. */
 bool fby__cache_evict(fby__cache *cache, uint64_t before);
 
-/** The sum of bytes(user, entry) over the entries that are pinned. O(max_entries). */
-uint64_t fby__cache_pinned(const fby__cache *cache, uint64_t (*bytes)(void *user, const fby__cache_entry *entry), void *user);
-
 uint64_t fby__cache_evictions(const fby__cache *cache);
 uint32_t fby__cache_count(const fby__cache *cache);
 

@@ -4,6 +4,7 @@
  * Usually every piece is ready and each output is filled by one gather over all slots. At the border of two superbatches a
  * batch takes what is there, so that the drained superbatch can make room for the next, and the rest when that is decoded.
  * Values that vary in length are then staged per piece, since their place is known only when all lengths are (assemble_rows.c).
+ * A batch that the budget has no room for gives its pieces back and waits for its turn (schedule_room.c).
  */
 #include "loader/assemble_internal.h"
 
@@ -200,20 +201,26 @@ static fby_status gather_slots(fby_loader *l, fby__worker *w, fby_batch *b, cons
     return FBY_OK;
 }
 
-static fby_status gather(fby_loader *l, fby__worker *w, fby__flight *f, uint32_t n_take, bool last, fby_error *err)
+static fby__grant gather(fby_loader *l, fby__worker *w, fby__flight *f, uint32_t n_take, bool last, fby__lack *out, fby_error *err)
 {
     for (uint32_t k = 0; k < n_take; k++)
         resolve(l, w, &f->pieces[w->taken[k]]);
+    const fby__grant grant = fby__reserve_values(l, w, f, n_take, last, out, err);
+    if (grant != FBY__GRANTED)
+        return grant;
     if (n_take == f->n_pieces) {
         fby__slots all = {.slot = 0, .n = (uint32_t)f->batch->size};
-        return gather_slots(l, w, f->batch, &all, err);
+        return gather_slots(l, w, f->batch, &all, err) == FBY_OK ? FBY__GRANTED : FBY__GRANT_FAILED;
     }
     for (uint32_t k = 0; k < n_take; k++) {
         const fby__plan_piece *piece = &f->pieces[w->taken[k]];
         fby__slots one = {.slot = piece->slot, .n = piece->n, .staged = &f->staged[(size_t)w->taken[k] * l->outputs.shape->n_ragged]};
-        FBY__TRY(gather_slots(l, w, f->batch, &one, err));
+        if (gather_slots(l, w, f->batch, &one, err) != FBY_OK)
+            return FBY__GRANT_FAILED;
     }
-    return last ? fby__join_staged(l, f, err) : FBY_OK;
+    if (last)
+        fby__join_staged(l, f);
+    return FBY__GRANTED;
 }
 
 void fby__flight_piece_done_locked(fby_loader *l, fby__flight *f, uint32_t p)
@@ -250,18 +257,24 @@ void fby__assemble_run(fby__task *task, int worker)
         uint64_t began = fby__now_ns();
         fby_error err = {.file_offset = -1};
         fby_status status = FBY_OK;
+        fby__lack lack = {0};
         if (!f->batch)
             status = fby__batch_create(l->outputs.shape, l->engine.account, fby__epoch_batch_size(l->schedule.epoch, f->index), f->index,
                                        l->schedule.epoch->epoch, &f->batch, &err);
-        if (status == FBY_OK)
-            status = gather(l, w, f, n, last, &err);
+        fby__grant grant = status == FBY_OK ? gather(l, w, f, n, last, &lack, &err) : FBY__GRANT_FAILED;
         const uint64_t ended = fby__now_ns();
         fby__trace_stage(&l->engine.trace, FBY__STAGE_ASSEMBLE, ended - began);
         fby__event_span("assemble", began, ended, "batch", f->index);
         pthread_mutex_lock(&l->schedule.lock);
+        if (grant == FBY__NO_ROOM) {
+            for (uint32_t k = 0; k < n; k++)
+                f->piece_state[w->taken[k]] = FBY__PIECE_WAITING;
+            f->lacks = lack;
+            break;
+        }
         for (uint32_t k = 0; k < n; k++)
             fby__flight_piece_done_locked(l, f, w->taken[k]);
-        if (status != FBY_OK)
+        if (grant == FBY__GRANT_FAILED)
             fby__flight_fail_locked(l, f, &err);
         else if (f->n_done == f->n_pieces)
             fby__flight_publish_locked(l, f);

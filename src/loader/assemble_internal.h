@@ -45,8 +45,13 @@ uint64_t fby__fill_sample(const fby__fill *f, uint64_t slot);
 
 /** An output whose samples differ in length: packed or padded, or staged. `ragged`: its number among those. */
 fby_status fby__fill_varying(const fby__fill *f, uint32_t ragged, const fby__slots *slots, fby_error *err);
+/**
+ * Memory for what a flight's taken pieces have of values that vary, all outputs together: granted in full, or nothing is taken. last: no other
+ * pieces are missing. *out: how much it is.
+ */
+fby__grant fby__reserve_values(fby_loader *l, fby__worker *w, fby__flight *f, uint32_t n_taken, bool last, fby__lack *out, fby_error *err);
 /** All pieces are staged: put their values together in slot order. */
-fby_status fby__join_staged(fby_loader *l, fby__flight *f, fby_error *err);
+void fby__join_staged(fby_loader *l, fby__flight *f);
 /** The rows of slot i, of n, that an output takes. NULL in out->index where there are no more than max_rows. */
 fby_status fby__pick_rows(const fby__fill *f, uint64_t slot, uint64_t n, fby__picked *out, fby_error *err);
 

@@ -1,11 +1,12 @@
 /*
  * Outputs whose samples differ in length: the rows of groups, the elements of lists, the bytes of strings; packed or padded.
  *
- * Lengths come first, of all slots of the batch; then the batch gives the values their place. Of samples that are longer than the output
- * wants, a random subset of rows is drawn, which keeps their order.
+ * Lengths come first, of all outputs and slots; then all memory for the values is taken at once, or none, so that a batch holds none while it
+ * waits for more. Of samples that are longer than the output wants, a random subset of rows is drawn, which keeps their order.
  */
 #include "loader/assemble_internal.h"
 
+#include "base/checked.h"
 #include "base/random.h"
 #include "block/convert.h"
 
@@ -186,25 +187,137 @@ static fby_status values_of(const fby__fill *f, const fby__slots *slots, size_t 
 
 fby_status fby__fill_varying(const fby__fill *f, uint32_t ragged, const fby__slots *slots, fby_error *err)
 {
-    bool padded = f->o->layout == FBY_LAYOUT_PADDED;
-    int64_t *lengths = fby__batch_lengths(f->b, f->output);
-    uint64_t total = 0;
-    for (uint64_t i = slots->slot; i < slots->slot + slots->n; i++) {
-        uint64_t n = kept(f, length_of(f, i));
-        lengths[i + 1] = (int64_t)n;
-        total += n;
-    }
-    if (slots->staged) {
-        fby__staged *staged = &slots->staged[ragged];
-        staged->n_values = total;
-        FBY__TRY(fby__values_slab_take(f->l->engine.account, total * f->o->row_bytes, &staged->memory, err));
-        return values_of(f, slots, 0, staged->memory.data, err);
-    }
-    FBY__TRY(fby__batch_place(f->b, f->output, err));
+    const bool padded = f->o->layout == FBY_LAYOUT_PADDED;
+    const int64_t *lengths = fby__batch_lengths(f->b, f->output); /* before the mask of a padded one comes in their place */
+    if (slots->staged)
+        return values_of(f, slots, 0, (uint8_t *)(uintptr_t)slots->staged[ragged].data, err);
+    fby__batch_place(f->b, f->output);
     FBY__TRY(values_of(f, slots, padded ? fby__batch_slot_bytes(f->b, f->output) : 0, f->b->tensors[f->o->tensor].data, err));
     if (padded)
         fby__batch_pad(f->b, f->output, lengths);
     return FBY_OK;
+}
+
+/* ---- memory for values ---- */
+
+/* The lengths of some samples; returns their sum. */
+static uint64_t measure(const fby__fill *f, uint64_t slot, uint64_t n)
+{
+    int64_t *lengths = fby__batch_lengths(f->b, f->output);
+    uint64_t total = 0;
+    for (uint64_t i = slot; i < slot + n; i++) {
+        const uint64_t rows = kept(f, length_of(f, i));
+        lengths[i + 1] = (int64_t)rows;
+        total += rows;
+    }
+    return total;
+}
+
+typedef struct values_round {
+    fby_loader *l;
+    fby__worker *w;
+    fby__flight *f;
+    uint32_t n_taken;
+    bool stages, places; /* values wait for other pieces; all lengths are known */
+} values_round;
+
+static fby__staged *staged_of(const values_round *r, uint32_t k, uint32_t ragged)
+{
+    return &r->f->staged[(size_t)r->w->taken[k] * r->l->outputs.shape->n_ragged + ragged];
+}
+
+/* How much memory an output's values take in this round. */
+static fby_status count_output(const values_round *r, uint32_t output, uint32_t ragged, uint64_t *out, fby_error *err)
+{
+    const fby__fill fill = {.l = r->l,
+                            .w = r->w,
+                            .b = r->f->batch,
+                            .output = output,
+                            .o = &r->l->outputs.shape->outputs[output],
+                            .s = &r->l->outputs.sources[output]};
+    size_t bytes = 0;
+    uint64_t total = 0;
+    *out = 0;
+    for (uint32_t k = 0; k < r->n_taken; k++) {
+        const fby__plan_piece *piece = &r->f->pieces[r->w->taken[k]];
+        const uint64_t n = measure(&fill, piece->slot, piece->n);
+        total += n;
+        if (r->stages)
+            staged_of(r, k, ragged)->n_values = n;
+    }
+    if (!fby__mul_checked(total, fill.o->row_bytes, &bytes) || bytes > SIZE_MAX / 4)
+        return fby__fail(err, FBY_E_DATA, "output '%s': %llu values do not fit in memory", fill.o->name, (unsigned long long)total);
+    if (r->stages)
+        *out += fby__slab_class_bytes(bytes);
+    if (r->places) {
+        FBY__TRY(fby__batch_values_bytes(r->f->batch, output, &bytes, err));
+        *out += fby__slab_class_bytes(bytes);
+    }
+    return FBY_OK;
+}
+
+static fby__grant stage_output(const values_round *r, uint32_t output, uint32_t ragged, bool exact, fby_error *err)
+{
+    const size_t row_bytes = r->l->outputs.shape->outputs[output].row_bytes;
+    fby__slab *memory = &staged_of(r, 0, ragged)->memory;
+    size_t bytes = 0;
+    for (uint32_t k = 0; k < r->n_taken; k++)
+        bytes += staged_of(r, k, ragged)->n_values * row_bytes;
+    const fby__grant grant = fby__values_slab_take(r->l->engine.account, bytes, exact, memory, err);
+    const uint8_t *at = memory->data;
+    for (uint32_t k = 0; k < r->n_taken && grant == FBY__GRANTED; k++) {
+        staged_of(r, k, ragged)->data = at;
+        at += staged_of(r, k, ragged)->n_values * row_bytes;
+    }
+    return grant;
+}
+
+static fby__grant take_output(const values_round *r, uint32_t output, uint32_t ragged, bool exact, fby_error *err)
+{
+    const fby__grant grant = r->stages ? stage_output(r, output, ragged, exact, err) : FBY__GRANTED;
+    return r->places && grant == FBY__GRANTED ? fby__batch_reserve(r->f->batch, output, exact, err) : grant;
+}
+
+static void give_back(const values_round *r)
+{
+    for (uint32_t g = 0; r->stages && g < r->l->outputs.shape->n_ragged; g++)
+        fby__values_slab_drop(r->l->engine.account, &staged_of(r, 0, g)->memory);
+    fby__batch_give_back(r->f->batch);
+}
+
+/* All of them or none. */
+static fby__grant take_all(const values_round *r, bool exact, fby_error *err)
+{
+    fby__grant grant = FBY__GRANTED;
+    uint32_t ragged = 0;
+    for (uint32_t i = 0; i < r->l->outputs.shape->n_outputs && grant == FBY__GRANTED; i++)
+        if (fby__batch_output_varies(&r->l->outputs.shape->outputs[i]))
+            grant = take_output(r, i, ragged++, exact, err);
+    if (grant != FBY__GRANTED)
+        give_back(r);
+    return grant;
+}
+
+fby__grant fby__reserve_values(fby_loader *l, fby__worker *w, fby__flight *f, uint32_t n_taken, bool last, fby__lack *out, fby_error *err)
+{
+    const bool stages = n_taken < f->n_pieces;
+    const values_round r = {.l = l, .w = w, .f = f, .n_taken = n_taken, .stages = stages, .places = !stages || last};
+    uint32_t ragged = 0;
+    uint64_t most = 0, bytes;
+    *out = (fby__lack){0};
+    for (uint32_t k = 0; k < n_taken; k++)
+        out->samples += f->pieces[w->taken[k]].n;
+    for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
+        if (!fby__batch_output_varies(&l->outputs.shape->outputs[i]))
+            continue;
+        if (count_output(&r, i, ragged++, &bytes, err) != FBY_OK)
+            return FBY__GRANT_FAILED;
+        out->output = bytes > most ? i : out->output;
+        most = fby__max_u64(most, bytes);
+        out->bytes += bytes;
+    }
+    const fby__grant grant = take_all(&r, false, err);
+    return grant == FBY__NO_ROOM ? take_all(&r, true, err) : grant;
 }
 
 /* ---- staged values ---- */
@@ -213,10 +326,10 @@ static uint8_t *join_piece(const fby__staged *staged, const fby__plan_piece *pie
                            size_t slot_bytes, uint8_t *dst)
 {
     if (!slot_bytes) {
-        memcpy(dst, staged->memory.data, staged->n_values * row_bytes);
+        memcpy(dst, staged->data, staged->n_values * row_bytes);
         return dst + staged->n_values * row_bytes;
     }
-    const uint8_t *src = staged->memory.data;
+    const uint8_t *src = staged->data;
     for (uint64_t i = piece->slot; i < piece->slot + piece->n; i++, dst += slot_bytes) {
         memcpy(dst, src, (size_t)lengths[i] * row_bytes);
         src += (size_t)lengths[i] * row_bytes;
@@ -224,7 +337,7 @@ static uint8_t *join_piece(const fby__staged *staged, const fby__plan_piece *pie
     return dst;
 }
 
-fby_status fby__join_staged(fby_loader *l, fby__flight *f, fby_error *err)
+void fby__join_staged(fby_loader *l, fby__flight *f)
 {
     uint32_t ragged = 0;
     for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
@@ -233,17 +346,17 @@ fby_status fby__join_staged(fby_loader *l, fby__flight *f, fby_error *err)
             continue;
         bool padded = o->layout == FBY_LAYOUT_PADDED;
         int64_t *lengths = fby__batch_lengths(f->batch, i);
-        FBY__TRY(fby__batch_place(f->batch, i, err));
+        fby__batch_place(f->batch, i);
         size_t slot_bytes = padded ? fby__batch_slot_bytes(f->batch, i) : 0;
         uint8_t *dst = f->batch->tensors[o->tensor].data;
         for (uint32_t p = 0; p < f->n_pieces; p++) {
-            fby__staged *staged = &f->staged[p * l->outputs.shape->n_ragged + ragged];
+            const fby__staged *staged = &f->staged[p * l->outputs.shape->n_ragged + ragged];
             dst = join_piece(staged, &f->pieces[p], lengths, o->row_bytes, slot_bytes, dst);
-            fby__values_slab_drop(l->engine.account, &staged->memory);
         }
+        for (uint32_t p = 0; p < f->n_pieces; p++)
+            fby__values_slab_drop(l->engine.account, &f->staged[p * l->outputs.shape->n_ragged + ragged].memory);
         if (padded)
             fby__batch_pad(f->batch, i, lengths);
         ragged++;
     }
-    return FBY_OK;
 }

@@ -5,7 +5,8 @@
  *   memory.c    what a plan needs at least, against the budget; memory_values.c  batches whose samples differ in length;
  *               memory_lengths.c  what lists and strings really take
  *   loader.c    open, close
- *   schedule.c  the pump: which block to load, which batch to start, in schedule order; schedule_epoch.c  epochs begin and end
+ *   schedule.c  the pump: which block to load, which batch to start, in schedule order; schedule_epoch.c  epochs begin and end;
+ *               schedule_room.c  where memory is short
  *   load.c      one block: read, published; the delivery of rows by gathering
  *   thin.c      blocks of whose rows few are needed
  *   shared.c    decoded blocks that several loaders over one data set hold
@@ -46,6 +47,8 @@ static inline uint64_t fby__loader_spoken_for(const fby_loader *l)
 }
 /** At most, of the values of samples whose rows are known, with so many batches in flight. */
 uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth);
+/** What a batch of average lists and strings takes while it is put together. */
+uint64_t fby__loader_least_values_bytes(fby_loader *l);
 /** Lists and strings of the batches in flight: of average size, or as much as they may be where their lengths were measured. */
 uint64_t fby__loader_listed_values_bytes(const fby_loader *l);
 /** Of the budget, for the values of batches whose size varies. */

@@ -126,7 +126,7 @@ static bool reserve_more(fby__load_job *job, size_t bytes, fby__slab *out)
     fby_loader *l = job->loader;
     bool fits;
     pthread_mutex_lock(&l->schedule.lock);
-    while (!(fits = fby__slab_reserve(l->engine.account, bytes, false, out)) && fby__cache_evict(l->schedule.cache, job->now))
+    while (!(fits = fby__slab_reserve(l->engine.account, bytes, out)) && fby__cache_evict(l->schedule.cache, job->now))
         ;
     fby__schedule_unlock(l);
     return fits;
@@ -160,7 +160,6 @@ static void learn_locked(fby_loader *l, const fby__cache_entry *e)
         if (v == UINT32_MAX)
             continue;
         uint64_t *capacity = &l->memory.capacity[(size_t)e->block * l->outputs.n_variable + v];
-        l->schedule.has_outgrown |= e->data.panels[i].capacity > *capacity;
         *capacity = fby__max_u64(*capacity, e->data.panels[i].capacity);
     }
 }

@@ -1,7 +1,7 @@
 /*
  * What a plan needs at least, against the budget (invariant 4).
  *
- *   minimum = worst superbatch + 2 blocks with the bytes they are read from + 2 batches and 2 spare buffers (memory_values.c: of groups)
+ *   minimum = worst superbatch + 2 blocks with the bytes they are read from + 2 batches and 2 spare buffers, with their values (memory_values.c)
  *             + what is held throughout (workers' scratch, the dataset's index);
  *             or all blocks instead of the first two terms' blocks, where that is less: a dataset of one or two blocks
  *
@@ -71,9 +71,9 @@ static void cost_of_segment(fby_loader *l, const fby__block *block, const fby__r
         largest = fby__max_u64(largest, bounds.scratch_bytes);
         l->memory.shared_bytes += bounds.shared_bytes;
     }
-    /* 1 MiB: tiles (256 KiB from Parquet, 576 from Arrow), levels, codec contexts */
+    /* tiles and values of a run (800 KiB from Parquet, 576 from Arrow), levels, codec contexts */
     l->memory.scratch_bytes =
-        fby__max_u64(l->memory.scratch_bytes, (1u << 20) + fby__max_u64(largest, fby__min_u64(pages, FBY__SCRATCH_BYTES)));
+        fby__max_u64(l->memory.scratch_bytes, (3u << 19) + fby__max_u64(largest, fby__min_u64(pages, FBY__SCRATCH_BYTES)));
 }
 
 static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *table, fby_error *err)
@@ -333,7 +333,7 @@ uint64_t fby__loader_fixed_bytes(const fby_loader *l)
 static uint64_t other_bytes(const fby_loader *l)
 {
     return 2 * fby__slab_class_bytes(l->memory.max_io_bytes) + (2 + FBY__SPARE_BATCHES) * l->memory.dense_batch_bytes +
-           l->memory.least_flight_bytes + fby__loader_fixed_bytes(l);
+           l->memory.least_flight_bytes + l->memory.least_values_bytes + fby__loader_fixed_bytes(l);
 }
 
 /* Beside blocks, when every block stays: where few rows are kept, two are there as a whole for a moment. */
@@ -522,6 +522,7 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_er
     fby__memory_limits_find("", &l->memory.limits);
     l->memory.least_flight_bytes = fby__loader_flight_bytes(l, 2);
     l->memory.flight_bytes = fby__loader_flight_bytes(l, l->config.depth);
+    l->memory.least_values_bytes = fby__loader_least_values_bytes(l);
     FBY__TRY(asked_budget(l, opts, &limit, err));
     uint64_t most = limit ? limit : l->memory.limits.available_bytes / 10 * 9;
     l->memory.live_bytes = worst_live(l, l->plan, &w);

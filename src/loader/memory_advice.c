@@ -24,6 +24,7 @@ static bool trial_fits(trial *t, uint64_t samples)
     }
     l->memory.densest_rows = 0;
     l->memory.least_flight_bytes = fby__loader_flight_bytes(l, 2);
+    l->memory.least_values_bytes = fby__loader_least_values_bytes(l);
     const bool fits = fby__loader_minimum(l, l->plan, t->w) <= t->limit;
     fby__plan_destroy(l->plan);
     l->plan = own;

@@ -22,6 +22,8 @@
 
 #define EXACT_SAMPLES ((uint64_t)1 << 18) /* up to so many, neighbours are looked at one by one; else block by block */
 #define SURE 20.7                         /* ln 10^9 */
+#define PIECES_A_STREAM 3                 /* of a batch, usually at most */
+#define LEAST_STRING_BYTES 32.0           /* of a string, on average */
 #define ROUNDED 1.27                      /* an eighth more is taken for later batches, and a slab's class is an eighth larger at most */
 
 /* ---- rows ---- */
@@ -178,6 +180,12 @@ uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth)
     return bytes < 0x1p62 ? (uint64_t)bytes : (uint64_t)1 << 62;
 }
 
+/* Of an element, with its mask. */
+static double element_bytes(const fby__batch_output *o)
+{
+    return (double)(o->row_bytes + (o->layout == FBY_LAYOUT_PADDED && !o->want_lengths));
+}
+
 /* Rows of a sample that are delivered, or elements of a list, on average. */
 static double mean_length(const fby_loader *l, const fby__output_source *s, const fby__batch_output *o)
 {
@@ -220,6 +228,23 @@ static double most_elements(const fby_loader *l, const fby__output_source *s, co
     return fmin((double)n * longest, fmax((double)lengths->sum, most_drawn(n, mean, longest)));
 }
 
+/* A batch is there twice for a moment where its pieces came one by one; and the memory of each piece is whole pages. */
+uint64_t fby__loader_least_values_bytes(fby_loader *l)
+{
+    const uint64_t pieces = fby__min_u64(l->config.batch_size, PIECES_A_STREAM * (uint64_t)fby__plan_own_streams(l->plan)) + 1;
+    bool is_set = l->memory.listed_sample_bytes > 0;
+    for (uint32_t i = 0; i < l->outputs.shape->n_outputs && !is_set; i++) {
+        const fby__batch_output *o = &l->outputs.shape->outputs[i];
+        if (!fby__batch_output_varies(o) || is_known(l, i))
+            continue;
+        const double mean = mean_length(l, &l->outputs.sources[i], o); /* of strings in dictionaries, metadata says little */
+        l->memory.listed_sample_bytes += element_bytes(o) * (element_bytes(o) > 1 ? mean : fmax(mean, LEAST_STRING_BYTES));
+    }
+    const double bytes = 2.5 * (double)l->config.batch_size * l->memory.listed_sample_bytes +
+                         (double)l->outputs.shape->n_ragged * (double)pieces * (double)fby__slab_class_bytes(1);
+    return bytes < 0x1p62 ? (uint64_t)bytes : (uint64_t)1 << 62;
+}
+
 /* Of the lists and strings of as many batches as there are. */
 uint64_t fby__loader_listed_values_bytes(const fby_loader *l)
 {
@@ -232,23 +257,22 @@ uint64_t fby__loader_listed_values_bytes(const fby_loader *l)
         const fby__output_source *s = &l->outputs.sources[i];
         if (!fby__batch_output_varies(o) || is_known(l, i))
             continue;
-        const double element = (double)(o->row_bytes + (o->layout == FBY_LAYOUT_PADDED && !o->want_lengths));
-        bytes +=
-            element * (lengths_of(l, s) ? ROUNDED * most_elements(l, s, o, l->config.batch_size * (depth + FBY__SPARE_BATCHES + joined))
-                                        : average * mean_length(l, s, o));
+        bytes += element_bytes(o) * (lengths_of(l, s)
+                                         ? ROUNDED * most_elements(l, s, o, l->config.batch_size * (depth + FBY__SPARE_BATCHES + joined))
+                                         : average * mean_length(l, s, o));
     }
     return bytes < 0x1p62 ? (uint64_t)bytes : (uint64_t)1 << 62;
 }
 
 /*
  * Room for what varies in size with the batch: all that batches in flight may take, where samples' rows are known. Of lists and strings,
- * batches of average size, a quarter at most of what the plan leaves, and all of what was measured where the budget was made for everything.
- * No other budget is refused for these, and what they take beyond their room is forced.
+ * what one batch of average size takes; of more of them a quarter at most of what the plan leaves, and all of what was measured where the budget
+ * was made for everything. What they take beyond their room has to fit the rest of the budget (schedule_room.c).
  */
 uint64_t fby__loader_values_room(const fby_loader *l)
 {
     const uint64_t least = fby__loader_spoken_for(l), kept = fby__loader_all_kept_bytes(l) + least - l->memory.minimum_bytes;
     const uint64_t spare = l->memory.budget_bytes - fby__min_u64(l->memory.budget_bytes, kept <= l->memory.budget_bytes ? kept : least);
-    const uint64_t bytes = fby__loader_listed_values_bytes(l);
-    return l->memory.flight_bytes + (l->config.asked.memory_all ? bytes : fby__min_u64(bytes, spare / 4));
+    const uint64_t listed = fby__loader_listed_values_bytes(l), more = listed - fby__min_u64(listed, l->memory.least_values_bytes);
+    return l->memory.flight_bytes + l->memory.least_values_bytes + (l->config.asked.memory_all ? more : fby__min_u64(more, spare / 4));
 }

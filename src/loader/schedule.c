@@ -5,7 +5,7 @@
  * one. Blocks are asked for strictly in the order of the plan and the first that does not fit stops the line, so memory
  * always goes to the earliest unfinished batch. A block that is cached and not needed sooner than the one asked for is evicted.
  *
- * Epochs begin and end in schedule_epoch.c.
+ * Epochs begin and end in schedule_epoch.c; what happens where memory is short is in schedule_room.c.
  *
  *   phase:  waiting ──all items pinned──► loading ──all decoded──► ready ──all batches served──► drained
  */
@@ -81,13 +81,15 @@ static bool start_flights(fby_loader *l)
     bool started = false;
     /* acquire pairs with the consumer's release: its slot of the ring is free again */
     uint64_t consumed = atomic_load_explicit(&l->pump.consumed, memory_order_acquire);
-    while (l->schedule.next_flight < l->schedule.epoch->n_batches && l->schedule.next_flight < consumed + l->config.depth) {
+    const uint64_t most = l->schedule.narrow ? 1 : l->config.depth;
+    while (l->schedule.next_flight < l->schedule.epoch->n_batches && l->schedule.next_flight < consumed + most) {
         fby__flight *f = &l->schedule.flights[l->schedule.next_flight % l->config.depth];
         if (f->used)
             break;
         f->index = l->schedule.next_flight++;
         f->batch = NULL;
         f->n_done = 0;
+        f->lacks = (fby__lack){0};
         f->used = true;
         started = true;
         f->n_pieces = fby__epoch_pieces(l->schedule.epoch, f->index, f->pieces, l->schedule.max_pieces);
@@ -99,6 +101,7 @@ static bool start_flights(fby_loader *l)
 static void queue_flights(fby_loader *l)
 {
     bool (*const finish)(fby_loader * l, fby__flight * f) = l->engine.delivery->finish_batch_locked;
+    const uint64_t last = fby__feed_starved_locked(l); /* what comes later waits too: it would take what that one lacks */
     bool finished = false;
     uint32_t n_waiting = 0;
     for (uint32_t i = 0; i < l->config.depth; i++) {
@@ -116,7 +119,7 @@ static void queue_flights(fby_loader *l)
         }
         if (!f->used)
             continue;
-        if (!ready || (finish && !finish(l, f))) {
+        if (!ready || f->lacks.bytes || f->index > last || (finish && !finish(l, f))) {
             n_waiting++;
             continue;
         }
@@ -146,9 +149,9 @@ static void phase_loaded(fby__phase_progress *progress)
 }
 
 /* Memory from the budget, evicting what is needed later than `now`. */
-static bool reserve(fby_loader *l, size_t bytes, uint64_t now, bool force, fby__slab *out)
+static bool reserve(fby_loader *l, size_t bytes, uint64_t now, fby__slab *out)
 {
-    while (!fby__slab_reserve(l->engine.account, bytes, force, out))
+    while (!fby__slab_reserve(l->engine.account, bytes, out))
         if (!fby__cache_evict(l->schedule.cache, now))
             return false;
     return true;
@@ -177,8 +180,7 @@ static size_t room_bytes(const fby_loader *l, const wanted *w)
 }
 
 /* For a phase whose ordinal is `now` and whose first batch is `batch`. */
-static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64_t batch, bool force, fby__cache_entry **out,
-                            fby_error *err)
+static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64_t batch, fby__cache_entry **out, fby_error *err)
 {
     const uint32_t block = w->block;
     fby__slab slabs[3] = {{0}};
@@ -192,7 +194,7 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
         return FBY__STARTED;
     }
     for (int i = 0; i < 3 && fits; i++)
-        fits = !bytes[i] || reserve(l, bytes[i], now, force, &slabs[i]);
+        fits = !bytes[i] || reserve(l, bytes[i], now, &slabs[i]);
     if (!fits) {
         l->schedule.no_room = true;
         fby__pump_when_taken_locked(l, 0); /* values of a batch that is handed out are the consumer's, and no longer charged */
@@ -274,22 +276,7 @@ static wanted item_rows(const fby_loader *l, const fby__epoch *epoch, const fby_
     return w;
 }
 
-static uint64_t entry_bytes(void *user, const fby__cache_entry *e)
-{
-    return fby__block_panels_bytes(&e->data, ((const fby_loader *)user)->outputs.n_panels);
-}
-
-/*
- * Nothing is under way, and a block does not fit. It may go beyond the budget by what scratch and values of batches took more than was reserved
- * for them; but the panels, which may be larger than metadata says, fit into what the minimum leaves for them.
- */
-static bool may_go_beyond(fby_loader *l, const wanted *w)
-{
-    const uint64_t bytes = room_bytes(l, w), left = l->memory.budget_bytes - (l->memory.minimum_bytes - l->memory.live_bytes);
-    return bytes <= l->memory.cost[w->block].bytes || fby__cache_pinned(l->schedule.cache, entry_bytes, l) + bytes <= left;
-}
-
-/* Nothing is under way, and still there is no room for a block that takes more than metadata says: an entry that says so. */
+/* Nothing else holds memory, and still there is no room for a block: an entry that says so. */
 static fby__start refuse_block(fby_loader *l, const wanted *w, fby__cache_entry **out, fby_error *err)
 {
     uint32_t largest = UINT32_MAX;
@@ -313,8 +300,8 @@ static fby__start refuse_block(fby_loader *l, const wanted *w, fby__cache_entry 
     return FBY__STARTED;
 }
 
-/* Pin the next item of the schedule, loading it when it is not cached. */
-static fby__start load_next(fby_loader *l, bool force, fby_error *err)
+/* Pin the next item of the schedule, loading it when it is not cached. refuses: a block that does not fit has failed. */
+static fby__start load_next(fby_loader *l, bool refuses, fby_error *err)
 {
     const fby__plan_phase *phase = &l->schedule.epoch->phases[l->schedule.load_phase];
     fby__phase_progress *progress = &l->schedule.phases[l->schedule.load_phase];
@@ -334,9 +321,8 @@ static fby__start load_next(fby_loader *l, bool force, fby_error *err)
     } else {
         if (!l->schedule.free_jobs)
             return FBY__NOT_NOW;
-        const bool goes_beyond = force && (!l->schedule.has_outgrown || may_go_beyond(l, &w));
-        start = start_job(l, &w, fby__phase_ordinal(false, l->schedule.load_phase), phase->first_batch, goes_beyond, &e, err);
-        if (start == FBY__NOT_NOW && force)
+        start = start_job(l, &w, fby__phase_ordinal(false, l->schedule.load_phase), phase->first_batch, &e, err);
+        if (start == FBY__NOT_NOW && refuses)
             start = refuse_block(l, &w, &e, err);
         if (start != FBY__STARTED)
             return start;
@@ -393,13 +379,30 @@ static bool is_far_ahead(fby_loader *l)
     return true;
 }
 
-static bool load_blocks(fby_loader *l, bool force)
+/* Memory is short: nothing is loaded for later batches than the one that waits for it; in narrow mode, one block at a time for one batch. */
+static bool is_short(fby_loader *l, uint64_t starved)
 {
+    const uint64_t first_batch = l->schedule.epoch->phases[l->schedule.load_phase].first_batch;
+    if (first_batch > starved)
+        return true;
+    if (!l->schedule.narrow)
+        return false;
+    if (first_batch > atomic_load_explicit(&l->pump.consumed, memory_order_acquire)) {
+        fby__pump_when_taken_locked(l, first_batch);
+        return true;
+    }
+    return l->schedule.n_loads > 0; /* its end pumps */
+}
+
+static bool load_blocks(fby_loader *l, bool refuses)
+{
+    const uint64_t starved = fby__first_starved_locked(l);
     bool loaded = false;
     l->schedule.no_room = false;
-    while (!l->schedule.rewinds && l->schedule.load_phase < l->schedule.epoch->n_phases && !is_held_back(l) && !is_far_ahead(l)) {
+    while (!l->schedule.rewinds && l->schedule.load_phase < l->schedule.epoch->n_phases && !is_held_back(l) && !is_far_ahead(l) &&
+           !is_short(l, starved)) {
         fby_error err = {0};
-        const fby__start start = load_next(l, force, &err);
+        const fby__start start = load_next(l, refuses, &err);
         if (start == FBY__NOT_NOW)
             break;
         if (start == FBY__START_FAILED) { /* out of memory: every phase from here on fails with it */
@@ -411,7 +414,7 @@ static bool load_blocks(fby_loader *l, bool force)
             return true;
         }
         loaded = true;
-        force = false; /* one block beyond the budget is enough to go on */
+        refuses = false; /* one that failed is enough to go on */
     }
     return loaded;
 }
@@ -424,7 +427,8 @@ static bool load_blocks(fby_loader *l, bool force)
 static void read_ahead(fby_loader *l)
 {
     const fby__epoch *ahead = l->schedule.ahead;
-    if (fby__plan_parts(l->plan) < 2 || l->schedule.load_phase < l->schedule.epoch->n_phases)
+    if (fby__plan_parts(l->plan) < 2 || l->schedule.load_phase < l->schedule.epoch->n_phases || l->schedule.narrow ||
+        fby__first_starved_locked(l) != UINT64_MAX)
         return;
     if (l->schedule.start_batch > 0 && atomic_load_explicit(&l->pump.consumed, memory_order_acquire) == l->schedule.start_batch) {
         fby__pump_when_taken_locked(l, l->schedule.start_batch + 1);
@@ -436,7 +440,7 @@ static void read_ahead(fby_loader *l)
         const wanted w = item_rows(l, ahead, phase, l->schedule.ahead_item);
         if (!fby__cache_find(l->schedule.cache, w.block, w.lo, w.hi, w.only)) {
             fby__cache_entry *e;
-            if (start_job(l, &w, fby__phase_ordinal(true, l->schedule.ahead_phase), l->schedule.epoch->n_batches + 1, false, &e, NULL) !=
+            if (start_job(l, &w, fby__phase_ordinal(true, l->schedule.ahead_phase), l->schedule.epoch->n_batches + 1, &e, NULL) !=
                 FBY__STARTED)
                 return;                       /* no room yet; out of memory is said when the epoch itself asks */
             if (e->state == FBY__ENTRY_READY) /* another loader had it */
@@ -451,8 +455,7 @@ static void read_ahead(fby_loader *l)
     }
 }
 
-/* An entry that was read ahead waits for its epoch like one that was used before. */
-static void ahead_done(fby_loader *l, fby__cache_entry *e)
+void fby__ahead_done_locked(fby_loader *l, fby__cache_entry *e)
 {
     for (uint32_t i = 0; i < l->schedule.n_ahead; i++)
         if (l->schedule.ahead_entries[i] == e) {
@@ -474,42 +477,7 @@ void fby__loader_entry_done_locked(fby_loader *l, fby__cache_entry *e)
         phase_loaded(progress);
     }
     e->waiters = UINT32_MAX;
-    ahead_done(l, e);
-}
-
-void fby__loader_put_back_locked(fby_loader *l, fby__cache_entry *e)
-{
-    fby__cache_empty(l->schedule.cache, e);
-    if (e->waiters != UINT32_MAX) /* their phases are not ready before they were loaded anew */
-        l->schedule.rewinds = true;
-    e->waiters = UINT32_MAX;
-    ahead_done(l, e); /* the epoch itself asks for it again */
-}
-
-/*
- * Blocks were put back, and nothing is under way: from the first phase that lacks one, what is loaded loses its pins, so that blocks are
- * asked for in schedule order once more, at the expense of those that are needed later.
- */
-static void rewind_loading(fby_loader *l)
-{
-    uint32_t first = l->schedule.epoch->n_phases;
-    l->schedule.rewinds = false;
-    for (uint32_t p = first; p-- > 0;)
-        if (l->schedule.phases[p].n_pending > 0)
-            first = p;
-    for (uint32_t p = l->schedule.epoch->n_phases; p-- > first;) {
-        fby__phase_progress *progress = &l->schedule.phases[p];
-        if (progress->state == FBY__PHASE_DRAINED)
-            continue;
-        for (uint32_t i = 0; i < progress->n_pinned; i++)
-            fby__cache_unpin(l->schedule.cache, l->schedule.slot_entry[progress->first_slot + i], fby__phase_ordinal(false, p));
-        progress->state = FBY__PHASE_WAITING;
-        progress->n_pinned = progress->n_pending = 0;
-        progress->failed = NULL;
-    }
-    l->schedule.load_phase = first;
-    l->schedule.load_item = 0;
-    fby__loader_skip_drained_locked(l);
+    fby__ahead_done_locked(l, e);
 }
 
 void fby__phase_unpin_locked(fby_loader *l, uint32_t p)
@@ -560,16 +528,13 @@ static void pump(fby_loader *l)
     (void)load_blocks(l, false);
     queue_flights(l);
     if (l->schedule.rewinds && l->schedule.n_busy == 0) {
-        rewind_loading(l);
+        fby__rewind_loading_locked(l);
         (void)load_blocks(l, false);
         queue_flights(l);
     }
-    /*
-     * Nothing runs and the consumer waits: bounds from metadata were too low. Of blocks that took more than those, what does not fit is
-     * refused; else (values of batches) the earliest work goes on beyond the budget, and the report shows by how much.
-     */
+    /* Nothing runs and the consumer waits: there is no room for what its batch needs, beside what is there for others, or at all. */
     while (l->schedule.n_busy == 0 && head_is_missing(l)) {
-        if (!start_flights(l) && !load_blocks(l, true))
+        if (!start_flights(l) && !load_blocks(l, false) && !fby__give_way_locked(l) && !load_blocks(l, true))
             break;
         queue_flights(l);
     }

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/condition.h"
 
-static void clear_queue(fby__queue *q, uint32_t depth)
+void fby__queue_clear(fby__queue *q, uint32_t depth)
 {
     pthread_mutex_lock(&q->lock);
     for (uint32_t i = 0; i < depth; i++) {
@@ -16,7 +16,18 @@ static void clear_queue(fby__queue *q, uint32_t depth)
         fby__free(slot->error);
         *slot = (fby__finished){0};
     }
+    q->n_ready = 0;
     pthread_mutex_unlock(&q->lock);
+}
+
+void fby__flight_drop_locked(fby_loader *l, fby__flight *f)
+{
+    if (!f->used)
+        return;
+    fby__flight_free_staged_locked(l, f);
+    fby_batch_unref(f->batch);
+    f->batch = NULL;
+    f->used = false;
 }
 
 /* Until no task runs. What is read ahead is finished first, unless this call is cancelled, or the loader. */
@@ -45,22 +56,15 @@ fby_status fby__loader_epoch_stop(fby_loader *l, bool finish_ahead, bool closes,
     wait_until_idle_locked(l);
     fby__cancel_clear(l->engine.token);
     l->schedule.stop = true;
-    for (uint32_t i = 0; i < l->config.depth; i++) {
-        fby__flight *f = &l->schedule.flights[i];
-        if (!f->used)
-            continue;
-        fby__flight_free_staged_locked(l, f);
-        fby_batch_unref(f->batch);
-        f->batch = NULL;
-        f->used = false;
-    }
+    for (uint32_t i = 0; i < l->config.depth; i++)
+        fby__flight_drop_locked(l, &l->schedule.flights[i]);
     for (uint32_t p = 0; l->schedule.epoch && p < l->schedule.epoch->n_phases; p++)
         if (l->schedule.phases[p].state != FBY__PHASE_DRAINED)
             fby__phase_unpin_locked(l, p);
     if (l->engine.delivery->stop_locked)
         l->engine.delivery->stop_locked(l);
     fby__loader_held_up_locked(l, false);
-    clear_queue(&l->queue, l->config.depth);
+    fby__queue_clear(&l->queue, l->config.depth);
     fby__epoch *ended = l->schedule.epoch;
     l->schedule.epoch = NULL;
     l->schedule.rewinds = false;
@@ -135,6 +139,22 @@ fby_status fby__loader_grow_pieces(fby_loader *l, uint32_t n, fby_error *err)
     return ok ? FBY_OK : fby__fail_nomem(err, "the batches in flight");
 }
 
+void fby__schedule_lay_out_locked(fby_loader *l, const fby__epoch *epoch, uint64_t batch)
+{
+    uint64_t slot = 0;
+    l->schedule.n_drained = 0;
+    for (uint32_t p = 0; p < epoch->n_phases; p++) {
+        const fby__plan_phase *phase = &epoch->phases[p];
+        bool over = phase->last_batch < batch;
+        uint64_t first = phase->first_batch > batch ? phase->first_batch : batch;
+        l->schedule.phases[p] = (fby__phase_progress){.state = over ? FBY__PHASE_DRAINED : FBY__PHASE_WAITING,
+                                                      .batches_left = over ? 0 : phase->last_batch - first + 1,
+                                                      .first_slot = slot};
+        l->schedule.n_drained += over;
+        slot += phase->n_items;
+    }
+}
+
 static fby_status grow_schedule(fby_loader *l, const fby__epoch *epoch, uint64_t batch, fby_error *err)
 {
     uint64_t slots = 0;
@@ -160,18 +180,7 @@ static fby_status grow_schedule(fby_loader *l, const fby__epoch *epoch, uint64_t
             return fby__fail_nomem(err, "the schedule");
         l->schedule.cap_slots = slots;
     }
-    uint64_t slot = 0;
-    l->schedule.n_drained = 0;
-    for (uint32_t p = 0; p < epoch->n_phases; p++) {
-        const fby__plan_phase *phase = &epoch->phases[p];
-        bool over = phase->last_batch < batch;
-        uint64_t first = phase->first_batch > batch ? phase->first_batch : batch;
-        l->schedule.phases[p] = (fby__phase_progress){.state = over ? FBY__PHASE_DRAINED : FBY__PHASE_WAITING,
-                                                      .batches_left = over ? 0 : phase->last_batch - first + 1,
-                                                      .first_slot = slot};
-        l->schedule.n_drained += over;
-        slot += phase->n_items;
-    }
+    fby__schedule_lay_out_locked(l, epoch, batch);
     return FBY_OK;
 }
 
@@ -207,6 +216,8 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch
         l->schedule.load_phase = l->schedule.load_item = l->schedule.ahead_phase = l->schedule.ahead_item = 0;
         fby__loader_skip_drained_locked(l);
         l->schedule.start_batch = l->schedule.next_flight = batch;
+        l->schedule.narrow = false;
+        l->schedule.over_at = UINT64_MAX;
         atomic_store_explicit(&l->pump.consumed, batch, memory_order_relaxed); /* no worker runs: ordered by the lock */
         pthread_mutex_lock(&l->queue.lock);
         l->queue.next = l->queue.transform.next = batch;

@@ -133,9 +133,17 @@ typedef enum fby__piece_state { FBY__PIECE_WAITING, FBY__PIECE_TAKEN, FBY__PIECE
 
 /** Staged values of one ragged output of one piece, when a batch's pieces do not come at once. */
 typedef struct fby__staged {
-    fby__slab memory;
+    fby__slab memory;    /* owned by the first of the pieces that came together, for all of them */
+    const uint8_t *data; /* in it */
     uint64_t n_values;
 } fby__staged;
+
+/** Memory for values that the account had no room for; bytes 0: there was. */
+typedef struct fby__lack {
+    uint64_t bytes;
+    uint64_t samples; /* that they are for */
+    uint32_t output;  /* which needs most of them */
+} fby__lack;
 
 /** A batch under construction. */
 typedef struct fby__flight {
@@ -148,6 +156,7 @@ typedef struct fby__flight {
     uint32_t n_pieces, n_done;
     fby__plan_piece *pieces; /* max_pieces */
     uint8_t *piece_state;
+    fby__lack lacks;     /* what its pieces that are there wait for */
     fby__staged *staged; /* max_pieces * n_ragged */
 } fby__flight;
 
@@ -249,6 +258,8 @@ typedef struct fby__loader_memory {
     uint64_t live_bytes;            /* of minimum_bytes: the worst superbatch */
     uint64_t least_flight_bytes;    /* of minimum_bytes: values of samples that differ in length, in two batches in flight */
     uint64_t flight_bytes;          /* the same in as many batches as are in flight */
+    uint64_t least_values_bytes;    /* of minimum_bytes: lists and strings of one batch of average size */
+    double listed_sample_bytes;     /* lists and strings of a sample, on average; 0 = nobody asked */
     double densest_rows;            /* of a sample, in the mean of the densest superbatch; 0 = nobody asked */
     uint64_t everything_bytes;      /* the budget with which nothing is read twice, as it is known when the loader opens */
     uint64_t dense_batch_bytes;     /* size class of a batch's dense slab */
@@ -307,7 +318,8 @@ typedef struct fby__schedule {
     uint32_t max_pieces;   /* of a batch of this epoch or one before: what flights and workers have room for */
     bool hold;             /* start nothing new, but let what is under way finish */
     bool rewinds;          /* a block was put back: once nothing is under way, loading goes back to the first phase that needs one */
-    bool has_outgrown;     /* some block took more than metadata says: what does not fit is refused, not forced */
+    bool narrow;           /* for the rest of the epoch, one batch and one block at a time: several did not fit (schedule_room.c) */
+    uint64_t over_at;      /* the last batch that was started over; UINT64_MAX: none of this epoch */
     _Atomic bool stop;     /* start nothing new; written under lock, read relaxed by jobs that may then give up */
     fby__load_job *free_jobs;
     fby__load_job *jobs;   /* owned: max_jobs */

@@ -23,7 +23,7 @@ static fby__account *open_account(uint64_t limit)
 /* False: it does not fit now. */
 static bool take(fby__account *a, size_t n, fby__slab *out)
 {
-    if (!fby__slab_reserve(a, n, false, out))
+    if (!fby__slab_reserve(a, n, out))
         return false;
     assert_int_equal(fby__slab_map(a, out, NULL), FBY_OK);
     return true;
@@ -61,16 +61,9 @@ static void a_slab_beyond_the_limit_is_refused_and_nothing_is_charged(void **sta
     assert_false(take(a, 2 * MIB, &two));
     assert_int_equal(charged(a), before);
     assert_null(two.data);
-    assert_true(fby__slab_reserve(a, 2 * MIB, true, &two));
-    fby__account_stats s;
-    fby__account_stats_of(a, &s);
-    assert_int_equal(s.forced_bytes, MIB);
-    assert_false(fby__account_try_charge(a, 1));
-    fby__slab_free(a, &two);
     assert_true(fby__account_try_charge(a, MIB));
     assert_false(fby__account_try_charge(a, 1));
     fby__account_discharge(a, MIB);
-    fby__slab_free(a, &two);
     fby__slab_free(a, &one);
     fby__account_unref(a);
 }
@@ -137,7 +130,7 @@ static void a_slab_handed_out_leaves_the_budget_and_outlives_the_account_s_owner
     fby__account *a = open_account(4 * MIB);
     fby__account *held = fby__account_ref(a);
     fby__slab s;
-    assert_int_equal(fby__values_slab_take(a, 4 * MIB, &s, NULL), FBY_OK);
+    assert_int_equal(fby__values_slab_take(a, 4 * MIB, false, &s, NULL), FBY__GRANTED);
     assert_int_equal(charged(a), 4 * MIB);
     fby__values_slab_hand_out(a, &s);
     assert_int_equal(charged(a), 0);
@@ -159,35 +152,64 @@ static void values_of_batches_stay_mapped_in_the_room_set_aside(void **state)
     fby__account_values(a, 8 * MIB);
     assert_int_equal(charged(a), 8 * MIB);
     fby__slab first, second;
-    assert_int_equal(fby__values_slab_take(a, 3 * MIB, &first, NULL), FBY_OK);
+    assert_int_equal(fby__values_slab_take(a, 3 * MIB, false, &first, NULL), FBY__GRANTED);
     assert_true(first.bytes >= 3 * MIB);
     uint8_t *was = first.data;
     fby__values_slab_hand_out(a, &first);
     fby__values_slab_return(a, &first);
     assert_null(first.data);
-    assert_int_equal(fby__values_slab_take(a, 3 * MIB + MIB / 4, &first, NULL), FBY_OK); /* a little more: the same memory */
+    assert_int_equal(fby__values_slab_take(a, 3 * MIB + MIB / 4, false, &first, NULL), FBY__GRANTED); /* a little more: the same memory */
     assert_ptr_equal(first.data, was);
     fby__values_slab_drop(a, &first);
-    assert_int_equal(fby__values_slab_take(a, 2 * MIB, &first, NULL), FBY_OK); /* less, down to half */
+    assert_int_equal(fby__values_slab_take(a, 2 * MIB, false, &first, NULL), FBY__GRANTED); /* less, down to half */
     assert_ptr_equal(first.data, was);
     assert_int_equal(charged(a), 8 * MIB);
     fby__slab block;
     assert_true(take(a, 8 * MIB, &block)); /* blocks have the rest, and no more */
     assert_false(take(a, 4096, &second));
-    assert_int_equal(fby__values_slab_take(a, 7 * MIB, &second, NULL), FBY_OK); /* beyond the room: forced, and counted */
-    const size_t beyond = first.bytes + second.bytes - 8 * MIB;
-    assert_int_equal(charged(a), 16 * MIB + beyond);
-    fby__values_slab_hand_out(a, &second);
+    assert_int_equal(fby__values_slab_take(a, 7 * MIB, false, &second, NULL), FBY__NO_ROOM); /* nor do values beyond their room */
+    assert_null(second.data);
     assert_int_equal(charged(a), 16 * MIB);
+    fby__slab_free(a, &block);
+    assert_int_equal(fby__values_slab_take(a, 7 * MIB, false, &second, NULL), FBY__GRANTED); /* beyond the room, and counted */
+    const size_t beyond = first.bytes + second.bytes - 8 * MIB;
+    assert_int_equal(charged(a), 8 * MIB + beyond); /* what was idle has given way */
+    fby__values_slab_hand_out(a, &second);
+    assert_int_equal(charged(a), 8 * MIB);
     fby__account_stats stats;
     fby__account_stats_of(a, &stats);
-    assert_int_equal(stats.forced_bytes, beyond);
+    assert_int_equal(stats.forced_bytes, 0);
     assert_int_equal(stats.out_bytes, second.bytes);
+    assert_true(take(a, 8 * MIB, &block));
     fby__values_slab_return(a, &second); /* no room for it, and none in the budget */
     assert_null(second.data);
     assert_int_equal(charged(a), 16 * MIB);
     fby__values_slab_drop(a, &first);
     fby__slab_free(a, &block);
+    fby__account_unref(a);
+    assert_int_equal(fby__ledger_charged_bytes(), 0);
+}
+
+static void values_of_exactly_their_classes_fit_as_far_as_the_limit(void **state)
+{
+    (void)state;
+    fby__account *a = open_account(16 * MIB);
+    fby__account_values(a, 4 * MIB);
+    fby__slab idle, held, values[2];
+    assert_true(take(a, 5 * MIB, &held));
+    assert_true(take(a, 6 * MIB, &idle));
+    fby__slab_free(a, &idle); /* gives way */
+    assert_true(fby__values_fit(a, 11 * MIB));
+    assert_false(fby__values_fit(a, 11 * MIB + 1));
+    assert_int_equal(fby__values_limit_for(a, 12 * MIB), 17 * MIB);
+    assert_int_equal(fby__values_slab_take(a, 8 * MIB, true, &values[0], NULL), FBY__GRANTED);
+    assert_int_equal(fby__values_slab_take(a, 3 * MIB + 1, true, &values[1], NULL), FBY__NO_ROOM);
+    assert_int_equal(fby__values_slab_take(a, 3 * MIB, true, &values[1], NULL), FBY__GRANTED);
+    assert_int_equal(charged(a), 16 * MIB);
+    assert_false(fby__values_fit(a, 1));
+    fby__values_slab_drop(a, &values[0]);
+    fby__values_slab_drop(a, &values[1]);
+    fby__slab_free(a, &held);
     fby__account_unref(a);
     assert_int_equal(fby__ledger_charged_bytes(), 0);
 }
@@ -213,7 +235,7 @@ static void a_failing_allocation_is_reported_and_not_charged(void **state)
     fby__slab s = {0};
     fby_error err;
     fby__alloc_fail_at(1);
-    assert_true(fby__slab_reserve(a, MIB, false, &s));
+    assert_true(fby__slab_reserve(a, MIB, &s));
     assert_int_equal(fby__slab_map(a, &s, &err), FBY_E_NOMEM);
     assert_int_equal(s.bytes, 0);
     assert_int_equal(charged(a), 0);
@@ -295,7 +317,7 @@ static void a_slab_that_is_only_reserved_is_charged_and_can_be_given_back(void *
     (void)state;
     fby__account *a = open_account(8 * MIB);
     fby__slab s;
-    assert_true(fby__slab_reserve(a, 4 * MIB, false, &s));
+    assert_true(fby__slab_reserve(a, 4 * MIB, &s));
     assert_null(s.data);
     assert_int_equal(charged(a), 4 * MIB);
     fby__slab_free(a, &s);
@@ -304,11 +326,11 @@ static void a_slab_that_is_only_reserved_is_charged_and_can_be_given_back(void *
     assert_true(take(a, 5 * MIB, &s));
     s.data[5 * MIB - 1] = 1;
     fby__slab_free(a, &s);
-    assert_true(fby__slab_reserve(a, 4 * MIB, false, &s)); /* the idle one, which is still to be cut */
+    assert_true(fby__slab_reserve(a, 4 * MIB, &s)); /* the idle one, which is still to be cut */
     assert_int_equal(charged(a), 4 * MIB);
     fby__slab_free(a, &s); /* whole again, and idle */
     assert_int_equal(charged(a), 5 * MIB);
-    assert_true(fby__slab_reserve(a, 4 * MIB, false, &s));
+    assert_true(fby__slab_reserve(a, 4 * MIB, &s));
     fby__account_charge(a, 4 * MIB); /* no room for the tail any more */
     fby__slab_free(a, &s);
     assert_int_equal(charged(a), 4 * MIB);
@@ -362,7 +384,10 @@ static void *churn_values(void *user)
     for (int i = 0; i < 2000; i++) {
         fby__slab s = {0};
         size_t n = (size_t)(rand_r(&seed) % (2 * MIB)) + 1;
-        assert_int_equal(fby__values_slab_take(a, n, &s, NULL), FBY_OK);
+        const fby__grant grant = fby__values_slab_take(a, n, i % 5 == 0, &s, NULL);
+        assert_int_not_equal(grant, FBY__GRANT_FAILED);
+        if (grant == FBY__NO_ROOM)
+            continue;
         assert_true(s.bytes >= n);
         s.data[0] = s.data[n - 1] = 1;
         if (i % 3 == 0) {
@@ -389,6 +414,7 @@ static void threads_share_the_room_for_values(void **state)
     fby__account_stats s;
     fby__account_stats_of(a, &s);
     assert_int_equal(s.out_bytes, 0);
+    assert_int_equal(s.forced_bytes, 0);
     assert_int_equal(s.charged_bytes - s.idle_bytes, 6 * MIB); /* nothing in use: the room alone, and what is idle */
     fby__account_unref(a);
     assert_int_equal(fby__ledger_charged_bytes(), 0);
@@ -446,6 +472,7 @@ int main(void)
         cmocka_unit_test(a_slab_that_is_only_reserved_is_charged_and_can_be_given_back),
         cmocka_unit_test(a_pool_is_filled_as_far_as_it_has_room),
         cmocka_unit_test(values_of_batches_stay_mapped_in_the_room_set_aside),
+        cmocka_unit_test(values_of_exactly_their_classes_fit_as_far_as_the_limit),
         cmocka_unit_test(threads_share_the_room_for_values),
         cmocka_unit_test(threads_never_charge_beyond_the_limit),
         cmocka_unit_test(what_accounts_may_still_take_is_promised_until_they_retire),

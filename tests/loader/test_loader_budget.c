@@ -203,6 +203,43 @@ static void dense_data_never_goes_beyond_the_smallest_accepted_budget(void **sta
     }
 }
 
+/* Strings and lists of all kinds of batches, also of pieces that come one by one: every sample once, and never a byte too many. */
+static void lists_and_strings_never_go_beyond_the_smallest_accepted_budget(void **state)
+{
+    (void)state;
+    const uint64_t seed = test_seed();
+    fby__random random = {.key = seed};
+    put_files("data", 12);
+    fby_dataset *ds = open_dataset("data", NULL);
+    for (int i = 0; i < 60; i++) {
+        fby_loader_opts opts = {.batch_size = 1 + fby__random_below(&random, i % 2 ? 40 : 400),
+                                .seed = seed + (uint64_t)i,
+                                .superbatch_samples = 1 + fby__random_below(&random, fby_dataset_rows(ds)),
+                                .n_threads = 1 + i % 3,
+                                .streams = 1u << fby__random_below(&random, 4),
+                                .shuffle = (fby_shuffle_kind)(i % 8 < 5 ? 0 : i % 8 - 4),
+                                .prefetch_batches = 2 + (uint32_t)fby__random_below(&random, 12)};
+        fby_loader *l = open_loader(ds, opts);
+        opts.memory_bytes = report_of(l).budget_minimum_bytes;
+        fby_loader_close(l);
+        l = open_loader(ds, opts);
+        for (uint64_t e = 0; e < 2; e++) {
+            uint64_t got;
+            int64_t *order = epoch_rows(l, e, &got);
+            assert_once_each(order, got, fby_dataset_rows(ds));
+            free(order);
+        }
+        const fby__account_stats s = stats_of(l);
+        fby_loader_close(l);
+        if (s.forced_bytes || s.peak_bytes > s.limit_bytes)
+            fail_msg("case %d (shuffle %d, %u streams, batches of %llu): %llu bytes beyond the limit of %llu", i, (int)opts.shuffle,
+                     opts.streams, (unsigned long long)opts.batch_size, (unsigned long long)s.forced_bytes,
+                     (unsigned long long)s.limit_bytes);
+    }
+    fby_dataset_close(ds);
+    assert_int_equal(fby__ledger_charged_bytes(), 0);
+}
+
 /* Eight streams cut up to seven blocks in two, elsewhere in every epoch: what is left of the last cuts must give way. */
 static void parts_of_blocks_that_an_epoch_cut_elsewhere_give_way(void **state)
 {
@@ -318,6 +355,7 @@ int main(void)
         TEST(the_process_grows_by_no_more_than_the_smallest_budget_over_ten_times_the_data),
         TEST(the_process_grows_by_no_more_than_a_larger_budget),
         TEST(dense_data_never_goes_beyond_the_smallest_accepted_budget),
+        TEST(lists_and_strings_never_go_beyond_the_smallest_accepted_budget),
         TEST(parts_of_blocks_that_an_epoch_cut_elsewhere_give_way),
         TEST(batches_that_the_consumer_holds_are_out_of_the_budget_and_reported),
         TEST(batches_of_strings_and_lists_are_counted_once_each),

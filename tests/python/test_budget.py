@@ -305,6 +305,75 @@ def test_blocks_that_expand_take_turns_within_the_budget(tmp_path, run_python, s
     assert max(peaks) <= 40, peaks
 
 
+@pytest.mark.parametrize("batch_size", [1500, 6000])
+def test_values_of_batches_that_expand_are_refused_by_name(tmp_path, run_python, batch_size):
+    """A file of 3 KB of which a batch takes 143 MiB, or four times that."""
+    path = expanding_parquet(tmp_path / "bomb.parquet", 4, 1500, 100_000)
+    done = run_python(
+        EXPANDING
+        + """
+    with fb.open(sys.argv[1]) as ds:
+        options = dict(batch_size=int(sys.argv[2]), prefetch=8, shuffle=False, threads=2, framework="numpy")
+        def load(memory):
+            with ds.rows().loader(["c0"], memory=memory, **options) as loader:
+                rows, text = 0, ""
+                try:
+                    for batch in loader:
+                        values = batch["c0"]
+                        assert int(values[0][-8:]) == rows and int(values[-1][-8:]) == rows + len(values) - 1
+                        rows += len(values)
+                        del batch, values
+                except fb.BudgetError as error:
+                    text = str(error)
+                return rows, loader.report().budget_peak_bytes, text
+        before = status("VmRSS")
+        small = load("16MiB"), (status("VmHWM") - before) / 2**20
+        middle = load("250MiB")
+        grown = (status("VmHWM") - before) / 2**20
+        enough = int(middle[2].rsplit("raise memory to ", 1)[1].split()[0])
+        print(json.dumps([small, middle, grown, enough, load(enough)]))
+    """,
+        path,
+        str(batch_size),
+        timeout=200,
+    )
+    ((rows, _, text), grown), middle, middle_grown, enough, large = json.loads(done.stdout)
+    assert rows == 0 and re.search(r"bomb.parquet', row group \d: column 'c0'", text) and grown < 16 + 64  # not even a block
+    rows, peak, text = middle
+    assert rows == 0 and peak <= 250 << 20 and middle_grown < 250 + 64
+    message = rf"output 'c0': the values of batch 0 \({batch_size} samples\) take .*lower batch_size \(now {batch_size}\), or raise memory to"
+    assert "bomb.parquet': " in text and re.search(message, text), text
+    rows, peak, text = large
+    assert rows == 6000 and peak <= enough and not text, text
+
+
+def test_batches_of_long_values_take_turns_within_the_budget(tmp_path, run_python):
+    """Eight batches of 16 MiB are asked for ahead, and few of them fit: all come, in order, and nothing goes beyond."""
+    path = expanding_parquet(tmp_path / "long.parquet", 12, 256, 1 << 16)
+    done = run_python(
+        EXPANDING
+        + """
+    results = []
+    with fb.open(sys.argv[1]) as ds:
+        for shuffle in (False, "superbatch", "block"):
+            options = dict(batch_size=256, prefetch=8, shuffle=shuffle, superbatch="2 blocks", streams=2, threads=2, framework="numpy")
+            orders = []
+            for memory in ("2GiB", "150MiB"):
+                with ds.rows().loader(["c0"], memory=memory, **options) as loader:
+                    for epoch in range(2):
+                        orders.append([int(text[-8:]) for batch in loader for text in batch["c0"].to_list()])
+                    report = loader.report()
+                assert report.budget_peak_bytes <= report.budget_bytes, (shuffle, memory, report.budget_peak_bytes / 2**20)
+            assert orders[:2] == orders[2:] and all(sorted(rows) == list(range(12 * 256)) for rows in orders), (shuffle, memory)
+            results.append(report.budget_peak_bytes)
+    print(json.dumps(results))
+    """,
+        path,
+        timeout=200,
+    )
+    assert len(json.loads(done.stdout)) == 3
+
+
 def test_scans_and_arrow_have_a_budget_although_nobody_stated_one(tmp_path, run_python):
     """Half of what the process may take: here 200 MiB, where a column decodes to 238."""
     path = expanding_parquet(tmp_path / "bomb.parquet", 1, 2_500, 100_000, columns=2)

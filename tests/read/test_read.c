@@ -38,7 +38,9 @@ static fby_status place(fby__read *read, uint32_t i, uint64_t capacity, fby_erro
     p->n_placed++;
     fby__slab_free(read->reader->account, &p->memory[i]);
     FBY__TRY(fby__panel_bytes(layout, read->hi - read->lo, capacity, &bytes, err));
-    (void)fby__slab_reserve(read->reader->account, bytes, true, &p->memory[i]); /* forced: it fits */
+    fby__account_discharge(read->reader->account, p->taken); /* it fits */
+    assert_true(fby__slab_reserve(read->reader->account, bytes, &p->memory[i]));
+    fby__account_charge(read->reader->account, p->taken);
     FBY__TRY(fby__slab_map(read->reader->account, &p->memory[i], err));
     fby__panel_place(layout, read->hi - read->lo, capacity, p->memory[i].data, &read->panels[i]);
     if (p->exhausts && p->taken == 0)

@@ -1,0 +1,190 @@
+/*
+ * Where memory is short. Bounds from metadata may be too low (strings that expand, longer samples than usual), so that what was planned does not
+ * fit. Then, in this order:
+ *
+ *   1. What is needed later is evicted from the cache.
+ *   2. A batch whose values do not fit holds none of them and waits until batches before it are handed out; later ones wait behind it, and
+ *      blocks of later batches are not loaded. A block that takes more than was reserved is put back, and read anew when it is its turn.
+ *   3. Nothing is under way and the consumer waits: all else gives way to its batch, which is started over as if the epoch had been begun
+ *      there. Until the epoch ends there is then one batch and one block at a time.
+ *   4. That has not helped: what does not fit is refused by name.
+ *
+ * So the earliest unfinished batch can always finish if it fits the budget as a whole, and nothing goes beyond it.
+ */
+#include "loader/schedule_internal.h"
+
+#include "base/checked.h"
+
+#include <stdio.h>
+
+#define MIB(x) ((double)(x) / (1u << 20))
+
+/* ---- blocks that are put back ---- */
+
+void fby__loader_put_back_locked(fby_loader *l, fby__cache_entry *e)
+{
+    fby__cache_empty(l->schedule.cache, e);
+    if (e->waiters != UINT32_MAX) /* their phases are not ready before they were loaded anew */
+        l->schedule.rewinds = true;
+    e->waiters = UINT32_MAX;
+    fby__ahead_done_locked(l, e); /* the epoch itself asks for it again */
+}
+
+/*
+ * Blocks were put back, and nothing is under way: from the first phase that lacks one, what is loaded loses its pins, so that blocks are
+ * asked for in schedule order once more, at the expense of those that are needed later.
+ */
+void fby__rewind_loading_locked(fby_loader *l)
+{
+    uint32_t first = l->schedule.epoch->n_phases;
+    l->schedule.rewinds = false;
+    for (uint32_t p = first; p-- > 0;)
+        if (l->schedule.phases[p].n_pending > 0)
+            first = p;
+    for (uint32_t p = l->schedule.epoch->n_phases; p-- > first;) {
+        fby__phase_progress *progress = &l->schedule.phases[p];
+        if (progress->state == FBY__PHASE_DRAINED)
+            continue;
+        for (uint32_t i = 0; i < progress->n_pinned; i++)
+            fby__cache_unpin(l->schedule.cache, l->schedule.slot_entry[progress->first_slot + i], fby__phase_ordinal(false, p));
+        progress->state = FBY__PHASE_WAITING;
+        progress->n_pinned = progress->n_pending = 0;
+        progress->failed = NULL;
+    }
+    l->schedule.load_phase = first;
+    l->schedule.load_item = 0;
+    fby__loader_skip_drained_locked(l);
+}
+
+/* ---- batches that wait for room ---- */
+
+static fby__flight *first_starved(fby_loader *l)
+{
+    fby__flight *first = NULL;
+    for (uint32_t i = 0; i < l->config.depth; i++) {
+        fby__flight *f = &l->schedule.flights[i];
+        if (f->used && f->lacks.bytes && (!first || f->index < first->index))
+            first = f;
+    }
+    return first;
+}
+
+uint64_t fby__first_starved_locked(fby_loader *l)
+{
+    const fby__flight *f = l->outputs.shape->n_ragged ? first_starved(l) : NULL;
+    return f ? f->index : UINT64_MAX;
+}
+
+/* The last phase that a batch still needs. */
+static uint32_t last_phase(const fby__flight *f)
+{
+    uint32_t last = 0;
+    for (uint32_t p = 0; p < f->n_pieces; p++)
+        if (f->piece_state[p] == FBY__PIECE_WAITING && f->pieces[p].phase > last)
+            last = f->pieces[p].phase;
+    return last;
+}
+
+uint64_t fby__feed_starved_locked(fby_loader *l)
+{
+    fby__flight *f = l->outputs.shape->n_ragged ? first_starved(l) : NULL;
+    if (!f)
+        return UINT64_MAX;
+    bool fits;
+    while (!(fits = fby__values_fit(l->engine.account, f->lacks.bytes)) &&
+           fby__cache_evict(l->schedule.cache, fby__phase_ordinal(false, last_phase(f))))
+        ;
+    if (fits)
+        f->lacks = (fby__lack){0};
+    else
+        fby__pump_when_taken_locked(l, 0); /* values of a batch that is handed out are the consumer's, and no longer charged */
+    return f->index;
+}
+
+/* ---- the consumer's batch, and nothing else ---- */
+
+/* The batches after it go, finished or not, and so do the claims on blocks: it is started over. */
+static void start_over(fby_loader *l, uint64_t batch)
+{
+    fby__schedule *s = &l->schedule;
+    for (uint32_t i = 0; i < l->config.depth; i++)
+        fby__flight_drop_locked(l, &s->flights[i]);
+    fby__queue_clear(&l->queue, l->config.depth); /* nothing is in it: what lies before was handed out */
+    for (uint32_t p = 0; p < s->epoch->n_phases; p++) {
+        fby__phase_progress *progress = &s->phases[p];
+        for (uint32_t i = 0; i < progress->n_pinned; i++)
+            fby__cache_unpin(s->cache, s->slot_entry[progress->first_slot + i], fby__phase_ordinal(false, p));
+    }
+    fby__schedule_lay_out_locked(l, s->epoch, batch);
+    s->load_phase = s->load_item = 0;
+    fby__loader_skip_drained_locked(l);
+    s->next_flight = s->over_at = batch;
+    s->rewinds = false;
+    s->narrow = true;
+}
+
+/* The file that all blocks of a batch lie in; NULL: several. */
+static const char *file_of(const fby_loader *l, const fby__flight *f)
+{
+    uint32_t file = UINT32_MAX;
+    for (uint32_t p = 0; p < f->n_pieces; p++) {
+        const fby__plan_phase *phase = &l->schedule.epoch->phases[f->pieces[p].phase];
+        for (uint32_t i = 0; i < phase->n_items; i++) {
+            const uint32_t in = fby__dataset_block(l->ds, phase->items[i].block)->file;
+            if (file != UINT32_MAX && in != file)
+                return NULL;
+            file = in;
+        }
+    }
+    return file == UINT32_MAX ? NULL : fby__dataset_file_path(l->ds, file);
+}
+
+/* With more memory there are more buffers and batches in flight. */
+static uint64_t grows_with_budget(const fby_loader *l)
+{
+    const uint64_t depth = l->config.asked.prefetch_batches ? l->config.asked.prefetch_batches : 8,
+                   jobs = (uint64_t)l->config.n_threads * 2 + 2;
+    return (depth - fby__min_u64(depth, l->config.depth)) * l->memory.dense_batch_bytes +
+           (jobs - fby__min_u64(jobs, l->memory.max_jobs)) * fby__slab_class_bytes(l->memory.max_io_bytes) + l->memory.shared_bytes -
+           l->memory.store_bytes;
+}
+
+static void refuse_batch(fby_loader *l, fby__flight *f)
+{
+    fby_error err = {.file_offset = -1};
+    const char *file = file_of(l, f);
+    char where[600] = "";
+    const uint64_t budget = l->memory.budget_bytes, size = fby__epoch_batch_size(l->schedule.epoch, f->index);
+    const bool in_pieces = f->lacks.samples < size; /* then all of it is there twice when it is put together */
+    const uint64_t all = (uint64_t)((double)f->lacks.bytes / (double)f->lacks.samples * (double)size);
+    /* A quarter of what a budget has to spare is for values, and would not be there for blocks. */
+    const uint64_t needs = fby__values_limit_for(l->engine.account, f->lacks.bytes) + (in_pieces ? 2 * all : 0) + grows_with_budget(l);
+    const uint64_t least = fby__max_u64(needs, budget), would_do = fby__account_enough(least + least / 3);
+    if (file)
+        (void)snprintf(where, sizeof where, "'%.500s': ", file);
+    (void)fby__fail(
+        &err, FBY_E_BUDGET,
+        "%soutput '%s': the values of batch %llu (%llu samples) take %s%llu bytes (%.1f MiB), which the memory budget of %llu bytes "
+        "(%.1f MiB) has no room for beside the blocks that they come from: lower batch_size (now %llu), or raise memory to %llu "
+        "bytes (%.1f MiB)",
+        where, l->outputs.shape->outputs[f->lacks.output].name, (unsigned long long)f->index, (unsigned long long)size,
+        in_pieces ? "about " : "", (unsigned long long)all, MIB(all), (unsigned long long)budget, MIB(budget),
+        (unsigned long long)l->config.batch_size, (unsigned long long)would_do, MIB(would_do));
+    fby__flight_fail_locked(l, f, &err);
+}
+
+bool fby__give_way_locked(fby_loader *l)
+{
+    const uint64_t head = atomic_load_explicit(&l->pump.consumed, memory_order_acquire);
+    fby__flight *f = &l->schedule.flights[head % l->config.depth];
+    const bool starves = f->used && f->lacks.bytes;
+    if (l->schedule.slabs_wanted || (!starves && !l->schedule.no_room))
+        return false;
+    if (l->schedule.over_at != head && l->engine.delivery->keeps_blocks) {
+        start_over(l, head);
+        return true;
+    }
+    if (starves)
+        refuse_batch(l, f);
+    return starves;
+}

@@ -105,7 +105,7 @@ void fby__load_start(fby__task *task, int worker);
 /** Place a panel at *at, which moves on. */
 void fby__load_place(const fby__load_job *job, uint32_t panel, uint8_t **at);
 /** As fby__sink.place: in memory of its own. */
-fby_status fby__load_grow(fby__read *read, uint32_t panel, uint64_t capacity, fby_error *err);
+fby__grant fby__load_grow(fby__read *read, uint32_t panel, uint64_t capacity, fby_error *err);
 /** The end of a job: its entry is ready, or failed. */
 void fby__load_publish(fby__load_job *job, const fby_error *why);
 extern const fby__delivery fby__gathered_delivery;

@@ -132,7 +132,7 @@ static bool reserve_more(fby__load_job *job, size_t bytes, fby__slab *out)
     return fits;
 }
 
-fby_status fby__load_grow(fby__read *read, uint32_t panel, uint64_t capacity, fby_error *err)
+fby__grant fby__load_grow(fby__read *read, uint32_t panel, uint64_t capacity, fby_error *err)
 {
     fby__load_job *job = fby__load_job_of(read);
     const fby_loader *l = job->loader;
@@ -140,16 +140,18 @@ fby_status fby__load_grow(fby__read *read, uint32_t panel, uint64_t capacity, fb
     fby__panel *p = &read->panels[panel];
     fby__slab *overflow = &job->entry->data.overflow[panel];
     size_t bytes;
-    FBY__TRY(fby__panel_bytes(layout, p->rows, capacity, &bytes, err));
+    if (fby__panel_bytes(layout, p->rows, capacity, &bytes, err) != FBY_OK)
+        return FBY__GRANT_FAILED;
     fby__slab_free(l->engine.account, overflow);
     if (reserve_more(job, bytes, overflow)) {
-        FBY__TRY(fby__slab_map(l->engine.account, overflow, err));
+        if (fby__slab_map(l->engine.account, overflow, err) != FBY_OK)
+            return FBY__GRANT_FAILED;
         fby__panel_place(layout, p->rows, capacity, overflow->data, p);
-        return FBY_OK;
+        return FBY__GRANTED;
     }
     p->capacity = capacity; /* what it will be reserved with */
-    atomic_store_explicit(&job->outgrown, bytes <= l->memory.budget_bytes, memory_order_relaxed);
-    return fby__read_refuse(read->reader, read->block, fby__read_panel_name(read->reader, panel), false, bytes, 0, err);
+    (void)fby__read_refuse(read->reader, read->block, fby__read_panel_name(read->reader, panel), false, bytes, 0, err); /* it is in err */
+    return bytes <= l->memory.budget_bytes ? FBY__NO_ROOM : FBY__GRANT_FAILED;
 }
 
 /* What the panels of a block took, or would have. */
@@ -168,7 +170,7 @@ void fby__load_publish(fby__load_job *job, const fby_error *why)
 {
     fby_loader *l = job->loader;
     fby__cache_entry *e = job->entry;
-    const bool put_back = why && why->code == FBY_E_BUDGET && atomic_load_explicit(&job->outgrown, memory_order_relaxed);
+    const bool put_back = why && job->read.lacks_room;
     fby_error *error = why && !put_back ? fby__malloc(sizeof *error) : NULL;
     if (error)
         *error = *why;

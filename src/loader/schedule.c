@@ -222,7 +222,6 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     l->schedule.n_loads++;
     job->entry = e;
     job->now = now;
-    atomic_store_explicit(&job->outgrown, false, memory_order_relaxed); /* published by the pool's lock */
     for (uint32_t i = 0; i < l->outputs.n_panels; i++)
         e->data.panels[i].capacity = fby__loader_capacity(l, block, &l->outputs.panels[i]);
     job->phase = l->schedule.load_phase; /* nothing is read ahead of an epoch that is delivered directly */

@@ -120,10 +120,9 @@ typedef struct fby__load_job {
     fby_loader *loader;
     fby__read read;
     fby__cache_entry *entry;
-    uint32_t phase, item;  /* of the epoch: whose rows these are; for what is read ahead, none */
-    uint64_t now;          /* ordinal of the phase that asked first: what is needed later may be evicted for it */
-    fby__slab stage;       /* the delivery's, while the block is read */
-    _Atomic bool outgrown; /* relaxed: a panel needs more than there is room for now; ordered by the read's end */
+    uint32_t phase, item; /* of the epoch: whose rows these are; for what is read ahead, none */
+    uint64_t now;         /* ordinal of the phase that asked first: what is needed later may be evicted for it */
+    fby__slab stage;      /* the delivery's, while the block is read */
     struct fby__load_job *next_free;
 } fby__load_job;
 

@@ -118,7 +118,8 @@ static fby_status take_buffer(fby__read *read, size_t bytes, fby_error *err)
     const fby__reader *r = read->reader;
     if (r->buffers)
         return fby__spares_take(r->buffers, bytes, &read->io, err);
-    if (!fby__account_try_charge(r->account, bytes))
+    read->lacks_room = !fby__account_try_charge(r->account, bytes);
+    if (read->lacks_room)
         return fby__read_refuse(r, read->block, NULL, true, bytes, 0, err);
     read->io = (fby__slab){.data = fby__malloc(bytes), .bytes = bytes};
     return read->io.data ? FBY_OK : fby__fail_nomem(err, "column data");

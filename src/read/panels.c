@@ -235,8 +235,15 @@ static fby_status decode_columns(const fby__read_task *task, fby__read_worker *w
     return read->table->ops->decode_panel(&request, &w->scratch, err);
 }
 
+static fby_status place(const fby__read_task *task, uint64_t capacity, fby__read_worker *w, fby_error *err)
+{
+    const fby__grant grant = task->read->sink->place(task->read, task->panel, capacity, err);
+    w->lacks_room = grant == FBY__NO_ROOM;
+    return grant == FBY__GRANTED ? FBY_OK : err->code;
+}
+
 /* A panel whose turn has come: with room for what metadata says. */
-static fby_status place_now(const fby__read_task *task, fby_error *err)
+static fby_status place_now(const fby__read_task *task, fby__read_worker *w, fby_error *err)
 {
     fby__read *read = task->read;
     uint64_t capacity = 0;
@@ -246,7 +253,7 @@ static fby_status place_now(const fby__read_task *task, fby_error *err)
                                       &bounds);
         capacity = read->reader->panels[task->panel].layout.kind == FBY__PANEL_RAGGED ? bounds.n_values : bounds.uncompressed_bytes;
     }
-    return read->sink->place(read, task->panel, capacity, err);
+    return place(task, capacity, w, err);
 }
 
 /*
@@ -263,9 +270,9 @@ static fby_status decode(const fby__read_task *task, fby__read_worker *w, fby_er
     if (late && task->n_decode == 0)
         return read->sink->placed ? read->sink->placed(read, task->panel, err) : FBY_OK;
     if (late)
-        FBY__TRY(place_now(task, err));
+        FBY__TRY(place_now(task, w, err));
     while ((status = decode_columns(task, w, err)) == FBY_OK && wanted->layout.kind != FBY__PANEL_DENSE && p->used > p->capacity)
-        FBY__TRY(read->sink->place(read, task->panel, p->used, err));
+        FBY__TRY(place(task, p->used, w, err));
     if (status == FBY_OK && (wanted->program || wanted->layout.marks_nan))
         status = compute(task, err);
     if (status == FBY_OK && late && read->sink->placed)

@@ -137,12 +137,13 @@ static void finish(fby__read *read, int worker)
 }
 
 /* The error reported is that of the first task in the order of columns. */
-static void fail(fby__read *read, uint32_t task, const fby_error *error)
+static void fail(fby__read *read, uint32_t task, const fby_error *error, bool lacks_room)
 {
     pthread_mutex_lock(&read->reader->lock);
     if (!atomic_load_explicit(&read->failed, memory_order_relaxed) || task < read->failed_task) {
         read->failed_task = task;
         read->error = *error;
+        read->lacks_room = lacks_room;
     }
     atomic_store_explicit(&read->failed, 1, memory_order_relaxed);
     pthread_mutex_unlock(&read->reader->lock);
@@ -156,7 +157,7 @@ static bool given_up(fby__read *read)
         return false;
     fby_error error = {.file_offset = -1};
     (void)fby__fail(&error, FBY_E_CANCELLED, "reading was stopped");
-    fail(read, 0, &error);
+    fail(read, 0, &error, false);
     return true;
 }
 
@@ -208,6 +209,7 @@ static void settle(const fby__reader *r, int worker)
 static fby_status decode_within(fby__read_task *task, fby__read_worker *w, fby_error *err)
 {
     const fby__reader *r = task->read->reader;
+    w->lacks_room = false;
     if (!r->bounded) {
         fby_status status = r->shape->decode(task, w, err);
         charge_scratch(r, w);
@@ -217,10 +219,11 @@ static fby_status decode_within(fby__read_task *task, fby__read_worker *w, fby_e
     w->own.lacked_bytes = 0;
     fby_status status = r->shape->decode(task, w, err);
     (void)fby__alloc_within(before);
-    if (status == FBY_E_NOMEM && w->own.lacked_bytes)
-        return fby__read_refuse(r, task->read->block, r->shape->name(task), false, w->own.charged_bytes + w->own.lacked_bytes,
-                                w->own.charged_bytes, err);
-    return status;
+    if (status != FBY_E_NOMEM || !w->own.lacked_bytes)
+        return status;
+    w->lacks_room = true;
+    return fby__read_refuse(r, task->read->block, r->shape->name(task), false, w->own.charged_bytes + w->own.lacked_bytes,
+                            w->own.charged_bytes, err);
 }
 
 static void decode_one(fby__read_task *task, int worker)
@@ -231,7 +234,7 @@ static void decode_one(fby__read_task *task, int worker)
     uint64_t began = now_ns(r), decompress = w->scratch.decompress_ns, bytes = w->scratch.decompressed_bytes;
     fby_error err = {.file_offset = -1};
     if (!atomic_load_explicit(&read->failed, memory_order_relaxed) && !given_up(read) && decode_within(task, w, &err) != FBY_OK)
-        fail(read, (uint32_t)(task - read->tasks), &err);
+        fail(read, (uint32_t)(task - read->tasks), &err, w->lacks_room);
     if (r->trace) {
         decompress = w->scratch.decompress_ns - decompress;
         fby__trace_stage(r->trace, FBY__STAGE_DECOMPRESS, decompress);
@@ -359,7 +362,7 @@ static void go_on(fby__read *read, int worker)
         decode(read, worker);
         return;
     }
-    fail(read, 0, &read->batch.error);
+    fail(read, 0, &read->batch.error, false);
     finish(read, worker);
 }
 
@@ -386,6 +389,7 @@ void fby__read_begin(fby__read *read, int worker)
     size_t n_requests;
     atomic_store_explicit(&read->failed, 0, memory_order_relaxed);
     read->error = err;
+    read->lacks_room = false;
     if (given_up(read)) {
         finish(read, worker);
         return;
@@ -406,6 +410,6 @@ void fby__read_begin(fby__read *read, int worker)
         decode(read, worker);
         return;
     }
-    fail(read, 0, &err);
+    fail(read, 0, &err, read->lacks_room);
     finish(read, worker);
 }

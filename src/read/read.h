@@ -50,11 +50,11 @@ typedef struct fby__sink {
      * when their turn comes.
      */
     fby_status (*reserve)(fby__read *read, fby_error *err);
-    /** Place a panel so that it has this capacity (0 for dense ones): it is decoded next, or anew. FBY_E_BUDGET: that is too much. */
-    fby_status (*place)(fby__read *read, uint32_t panel, uint64_t capacity, fby_error *err);
+    /** Place a panel so that it has this capacity (0 for dense ones): it is decoded next, or anew. FBY__NO_ROOM: the error says for what. */
+    fby__grant (*place)(fby__read *read, uint32_t panel, uint64_t capacity, fby_error *err);
     /** NULL, or: a panel that was placed by `place` is decoded; one that no column of the file fills is not placed. */
     fby_status (*placed)(fby__read *read, uint32_t panel, fby_error *err);
-    /** All is there, or it failed. The read may be begun again, or freed. */
+    /** All is there, or it failed: read->lacks_room says whether with more room it would not have. The read may be begun again, or freed. */
     void (*done)(fby__read *read, const fby_error *error);
 } fby__sink;
 
@@ -62,6 +62,7 @@ typedef struct fby__sink {
 typedef struct fby__read_worker {
     fby__scratch scratch;
     fby__account_allowance own; /* charged: of the scratch; of a bounded reader, of all that the thread may allocate while it decodes */
+    bool lacks_room;            /* what it decodes last did not fit the account */
 } fby__read_worker;
 
 /** What several reads share. The owner fills it, then calls fby__reader_open. All of it is borrowed, but for the last group. */
@@ -153,7 +154,8 @@ struct fby__read {
     _Atomic uint32_t fetched;   /* acq_rel: who comes second, the end of the fetch or of its submission, goes on */
     _Atomic uint32_t pending;   /* acq_rel: the last task sees the others' panels */
     _Atomic uint32_t failed;    /* relaxed: the others may as well stop */
-    uint32_t failed_task;       /* under reader->lock, as error: the first task that failed */
+    uint32_t failed_task;       /* under reader->lock, as the next two: the first task that failed */
+    bool lacks_room;            /* the account had no room for it */
     fby_error error;
 };
 

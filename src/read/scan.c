@@ -51,9 +51,9 @@ typedef struct job {
     fby__scan_rows rows;
     uint32_t n_handed;           /* columns of these rows that were handed over */
     fby__account_allowance kept; /* of what the hooks keep: it stays charged */
-    bool refused;                /* a hook had no room: what it has taken in cannot be given again */
     bool waits;                  /* under lock: for memory that others hold */
     fby_status status;
+    bool lacks_room; /* with more of it, the rows would have been read */
     fby_error error;
 } job;
 
@@ -73,27 +73,34 @@ static void no_memory(job *j)
     fby__buf_fini(&j->memory);
 }
 
-static fby_status more_memory(job *j, uint32_t column, size_t bytes, fby_error *err)
+static fby__grant more_memory(job *j, uint32_t column, size_t bytes, fby_error *err)
 {
     no_memory(j);
-    if (!fby__account_try_charge(j->s->account, bytes))
-        return fby__read_refuse(&j->s->reader, j->read.block, j->s->columns[column].path, false, bytes, 0, err);
+    if (!fby__account_try_charge(j->s->account, bytes)) {
+        (void)fby__read_refuse(&j->s->reader, j->read.block, j->s->columns[column].path, false, bytes, 0, err); /* which is what it says */
+        return FBY__NO_ROOM;
+    }
     j->memory.data = fby__malloc(bytes);
     j->memory.cap = bytes; /* charged, whether it is there or not */
-    return j->memory.data ? FBY_OK : fby__fail_nomem(err, "the columns of the samples");
+    if (j->memory.data)
+        return FBY__GRANTED;
+    (void)fby__fail_nomem(err, "the columns of the samples"); /* the same */
+    return FBY__GRANT_FAILED;
 }
 
-static fby_status place(fby__read *read, uint32_t c, uint64_t capacity, fby_error *err)
+static fby__grant place(fby__read *read, uint32_t c, uint64_t capacity, fby_error *err)
 {
     job *j = FBY__TASK_OWNER(read, job, read);
     const fby__panel_layout *layout = &read->reader->panels[c].layout;
     size_t bytes;
-    FBY__TRY(fby__panel_bytes(layout, j->rows.n, capacity, &bytes, err));
-    if (bytes + ALIGNMENT > j->memory.cap)
-        FBY__TRY(more_memory(j, c, bytes + ALIGNMENT, err));
+    if (fby__panel_bytes(layout, j->rows.n, capacity, &bytes, err) != FBY_OK)
+        return FBY__GRANT_FAILED;
+    const fby__grant grant = bytes + ALIGNMENT > j->memory.cap ? more_memory(j, c, bytes + ALIGNMENT, err) : FBY__GRANTED;
+    if (grant != FBY__GRANTED)
+        return grant;
     uint8_t *at = (uint8_t *)(uintptr_t)fby__align_up_u64((uintptr_t)j->memory.data, ALIGNMENT);
     fby__panel_place(layout, j->rows.n, capacity, at, &read->panels[c]);
-    return FBY_OK;
+    return FBY__GRANTED;
 }
 
 /*
@@ -148,7 +155,6 @@ static fby_status end_hook(job *j, fby__allowance *before, fby_status status, fb
     (void)fby__alloc_within(before);
     if (status != FBY_E_NOMEM || !j->kept.lacked_bytes)
         return status;
-    j->refused = true;
     return refuse_kept(j, expected_bytes(j->s, j), err);
 }
 
@@ -170,6 +176,7 @@ static void done(fby__read *read, const fby_error *error)
 {
     job *j = FBY__TASK_OWNER(read, job, read);
     j->status = error ? error->code : FBY_OK;
+    j->lacks_room = error && read->lacks_room;
     if (error)
         j->error = *error;
 }
@@ -227,9 +234,7 @@ static fby_status refuse_beside_kept(job *j, fby_error *err)
 {
     j->kept.lacked_bytes = 0;
     const uint64_t more = expected_bytes(j->s, j);
-    if (more == 0)
-        return FBY_E_BUDGET;
-    return refuse_kept(j, more, err);
+    return more == 0 ? j->status : refuse_kept(j, more, err);
 }
 
 static fby_status read_block(job *j, uint32_t b, fby_error *err)
@@ -250,13 +255,13 @@ static fby_status read_block(job *j, uint32_t b, fby_error *err)
         j->n_handed = 0;
         bool was_alone = false; /* with nothing of its own from rows before */
         fby__read_begin(&j->read, j->worker);
-        while (j->status == FBY_E_BUDGET && !was_alone && !j->refused) {
+        while (j->lacks_room && !was_alone) {
             was_alone = !wait_for_room(j);
             fby__read_begin(&j->read, j->worker);
         }
         if (j->status != FBY_OK) {
             *err = j->error;
-            return j->status == FBY_E_BUDGET && !j->refused ? refuse_beside_kept(j, err) : j->status;
+            return j->lacks_room ? refuse_beside_kept(j, err) : j->status;
         }
         fby__allowance *before = begin_hook(j);
         FBY__TRY(end_hook(j, before, r->rows ? r->rows(r->user, j->local, &j->rows, err) : FBY_OK, err));

@@ -21,6 +21,7 @@ typedef struct probe {
     uint32_t n_placed;
     char thread[16]; /* that done() ran on */
     fby_error error;
+    bool lacks_room;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool is_done;
@@ -28,24 +29,26 @@ typedef struct probe {
 
 static probe *probe_of(fby__read *read) { return FBY__TASK_OWNER(read, probe, read); }
 
-static fby_status place(fby__read *read, uint32_t i, uint64_t capacity, fby_error *err)
+static fby__grant place(fby__read *read, uint32_t i, uint64_t capacity, fby_error *err)
 {
     probe *p = probe_of(read);
     const fby__panel_layout *layout = &read->reader->panels[i].layout;
     size_t bytes;
-    if (capacity > p->most)
-        return fby__read_refuse(read->reader, read->block, fby__read_panel_name(read->reader, i), false, capacity, 0, err);
+    if (capacity > p->most) {
+        (void)fby__read_refuse(read->reader, read->block, fby__read_panel_name(read->reader, i), false, capacity, 0, err);
+        return FBY__NO_ROOM;
+    }
     p->n_placed++;
     fby__slab_free(read->reader->account, &p->memory[i]);
-    FBY__TRY(fby__panel_bytes(layout, read->hi - read->lo, capacity, &bytes, err));
+    assert_int_equal(fby__panel_bytes(layout, read->hi - read->lo, capacity, &bytes, err), FBY_OK);
     fby__account_discharge(read->reader->account, p->taken); /* it fits */
     assert_true(fby__slab_reserve(read->reader->account, bytes, &p->memory[i]));
     fby__account_charge(read->reader->account, p->taken);
-    FBY__TRY(fby__slab_map(read->reader->account, &p->memory[i], err));
+    assert_int_equal(fby__slab_map(read->reader->account, &p->memory[i], err), FBY_OK);
     fby__panel_place(layout, read->hi - read->lo, capacity, p->memory[i].data, &read->panels[i]);
     if (p->exhausts && p->taken == 0)
         fby__account_charge(read->reader->account, p->taken = (uint64_t)1 << 30);
-    return FBY_OK;
+    return FBY__GRANTED;
 }
 
 static fby_status reserve(fby__read *read, fby_error *err)
@@ -55,7 +58,8 @@ static fby_status reserve(fby__read *read, fby_error *err)
     if (probe_of(read)->exhausts)
         return FBY_OK;
     for (uint32_t i = 0; i < read->reader->n_panels; i++)
-        FBY__TRY(place(read, i, read->reader->panels[i].layout.kind == FBY__PANEL_DENSE ? 0 : probe_of(read)->capacity, err));
+        if (place(read, i, read->reader->panels[i].layout.kind == FBY__PANEL_DENSE ? 0 : probe_of(read)->capacity, err) != FBY__GRANTED)
+            return err->code;
     return FBY_OK;
 }
 
@@ -65,6 +69,7 @@ static void done(fby__read *read, const fby_error *error)
     pthread_mutex_lock(&p->lock);
     assert_int_equal(pthread_getname_np(pthread_self(), p->thread, sizeof p->thread), 0);
     p->error = error ? *error : (fby_error){0};
+    p->lacks_room = error && read->lacks_room;
     p->is_done = true;
     pthread_cond_signal(&p->changed);
     pthread_mutex_unlock(&p->lock);
@@ -240,6 +245,7 @@ static void what_decoding_allocates_fits_the_account_or_is_refused_by_name(void 
         probe p = {.capacity = 1 << 16, .most = UINT64_MAX, .bounded = bounded, .exhausts = true};
         const fby_status status = read_block(&p, &w, 2, 0, FBY__IO_KIND_COUNT);
         assert_int_equal(status, bounded ? FBY_E_BUDGET : FBY_OK);
+        assert_int_equal(p.lacks_room, bounded);
         if (bounded)
             assert_non_null(strstr(p.error.message, "rows_zstd.parquet', row group 0: column 'id' needs at least"));
         finish(&p);

@@ -24,7 +24,7 @@ import budget_files
 SLACK, REFUSED_S = 64 << 20, 0.1
 
 CHILD = """if True:
-    import gc, json, os, re, resource, sys, time
+    import ctypes, gc, json, os, re, resource, sys, time
     import forebay as fb
     import numpy, pyarrow
 
@@ -50,7 +50,8 @@ CHILD = """if True:
             except OSError:
                 pass
 
-    before, slowest, done = together("VmRSS"), 0.0, []
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", lambda _: 0)
+    slowest, done = 0.0, []
 
     def limit_group(bytes):
         for name in ("memory.memsw.limit_in_bytes", "memory.limit_in_bytes")[:: 1 if bytes < 0 else -1]:
@@ -60,7 +61,9 @@ CHILD = """if True:
     def once(name, work, memory):
         global slowest
         gc.collect()
+        trim(0)  # what was freed is the system's again
         forget_peaks()
+        before = together("VmRSS")
         if group:
             limit_group(before + memory + slack)
         elif slack:
@@ -109,6 +112,7 @@ CHILD = """if True:
             raise fb.BudgetError(str(error)) if "memory budget" in str(error) else error
 
     def load(samples, memory, share):
+        forget_peaks()  # finding samples has a budget of its own
         asked[0] = time.perf_counter()
         loader = samples.loader(batch_size=max(16, int(share * len(samples))), memory=memory, framework="numpy")
         asked[0] = 0.0  # what only reading shows is refused when it is read

@@ -405,6 +405,6 @@ class Report:
         if self.mixing:
             lines.append(f"mixing   {self.mixing}")
         if self.verdict:
-            lines.append(f"verdict  {self.verdict}")
+            lines += [f"verdict  {self.verdict}", f"         confidence {self.confidence:.2f}: {self.reason}"]
         lines += [f"cure     {cure.change}: × {cure.factor:.2g}, {cure.samples_per_second:,.0f} samples/s. {cure.why}" for cure in self.cures]
         return "\n".join(lines)

@@ -38,6 +38,24 @@ def test_each_epoch_is_apart(table):
     assert first.bytes_per_second["read"] > 0 and second.bytes_per_second["read"] == 0
 
 
+def test_a_printed_report_says_how_sure_it_is_of_what_it_saw_too_early(table):
+    with table.rows().loader({"x": "x"}, batch_size=1_000) as loader:
+        next(iter(loader))
+        report = loader.report()
+    assert report.limit == "too_early" and f"\n         confidence 0.00: {report.reason}" in str(report)
+
+
+def test_mixing_has_slices_and_length_buckets_beside_each_other(tmp_path, parquet):
+    rng = np.random.default_rng(0)
+    for i in range(30):
+        key = np.repeat(np.arange(60), rng.integers(2, 20, 60))
+        parquet({"x": np.arange(len(key), dtype="f4"), "k": key + 100 * i}, f"many/{i:02}.parquet", row_group_size=100)
+    options = {"batch_size": 16, "superbatch": "400 samples", "streams": 2, "max_superbatch_batches": 8, "bucket_samples": 64}
+    with fb.open(str(tmp_path / "many")).groups("k").loader({"x": fb.col("x").padded()}, **options) as loader:
+        said = loader.report().mixing.split("; ")
+    assert said[-2].startswith("a batch has samples of") and said[-1].endswith("% without length buckets)"), said
+
+
 def test_an_epoch_that_gave_nothing_leaves_no_trace(table):
     with table.rows().loader({"x": "x"}, batch_size=1_000) as loader:
         iter(loader)
@@ -63,6 +81,7 @@ def test_a_slow_program_is_the_limit_and_nothing_would_help(table):
     assert report.limit == "model" and report.cures == () and report.confidence > 0.2
     assert "batches" in report.reason and "after the first epoch" in report.reason
     assert [e.limit for e in report.epochs] == ["model", "model"]
+    assert f"verdict  {report.verdict}\n         confidence {report.confidence:.2f}: {report.reason}" in str(report)
 
 
 def test_moving_batches_is_told_from_work(table, monkeypatch):

@@ -172,8 +172,19 @@ static fby_status note_slices(fby_loader *l, const fby_loader_opts *opts, fby_er
         (ull)opts->max_superbatch_batches, (ull)largest, (ull)reads, (ull)enough, MAX_READS);
 }
 
+/* Parts of more files than there are do not divide an epoch. */
+static fby_status note_part(fby_loader *l, fby_error *err)
+{
+    if (!fby__plan_part_is_all(l->plan))
+        return FBY_OK;
+    return fby__notes_put(&l->outputs.notes, err,
+                          "part=\"%u files\" is more files than there are with samples: every epoch is all of them, one part",
+                          l->config.asked.part_files);
+}
+
 fby_status fby__loader_notes_order(fby_loader *l, const fby_loader_opts *opts, fby_error *err)
 {
+    FBY__TRY(note_part(l, err));
     FBY__TRY(note_streams(l, opts, err));
     return note_slices(l, opts, err);
 }

@@ -7,6 +7,7 @@
 #include "base/cpu.h"
 #include "base/sized.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -66,29 +67,34 @@ static double reads_per_block(const fby_loader *l)
     return ratio(reads, blocks);
 }
 
+/* Append to the line about mixing. A sentence that has no room is left out as a whole. */
+static void say(fby_report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(fby_report *r, const char *fmt, ...)
+{
+    const size_t used = strlen(r->mixing), room = sizeof r->mixing - used;
+    va_list args;
+    va_start(args, fmt);
+    const int n = vsnprintf(r->mixing + used, room, fmt, args);
+    va_end(args);
+    if (n < 0 || (size_t)n >= room)
+        r->mixing[used] = 0;
+}
+
 /* One line about the mixing, and what it costs. */
 static void describe_mixing(const fby_loader *l, fby_report *r)
 {
-    int n = snprintf(r->mixing, sizeof r->mixing,
-                     "two samples of a batch share a block with chance %.4f (uniform shuffle %.4f); batch entropy over blocks %.2f bits "
-                     "(uniform %.2f)",
-                     r->same_block, r->same_block_uniform, r->entropy_bits, r->entropy_bits_uniform);
-    if (r->slice_samples && n > 0 && (size_t)n < sizeof r->mixing)
-        (void)snprintf(
-            r->mixing + n, sizeof r->mixing - (size_t)n,
-            "; a batch has samples of %.0f files (at least %llu, uniform %.0f), for which each block is read %.1f times an epoch",
-            r->files_per_batch, (unsigned long long)r->files_per_batch_least, r->files_per_batch_uniform, r->reads_per_block);
-    if (fby__plan_part_is_all(l->plan) && n > 0 && (size_t)n < sizeof r->mixing) /* without diversity or length buckets, or it is cut */
-        (void)snprintf(r->mixing + n, sizeof r->mixing - (size_t)n, "; an epoch is all files: no more than the %u of a part are there",
-                       l->config.asked.part_files);
     const double growth = fby__plan_growth_share(l->plan);
-    if (growth > 0 && n > 0 && (size_t)n < sizeof r->mixing)
-        n += snprintf(r->mixing + n, sizeof r->mixing - (size_t)n,
-                      "; the first %.0f %% of an epoch mixes over fewer blocks, in smaller superbatches", 100 * growth);
-    if (l->config.asked.bucket_samples && n > 0 && (size_t)n < sizeof r->mixing)
-        (void)snprintf(r->mixing + n, sizeof r->mixing - (size_t)n,
-                       "; padding is %.1f %% of the padded rows (%.1f %% without length buckets)", 100 * r->padding,
-                       100 * r->padding_unsorted);
+    say(r,
+        "two samples of a batch share a block with chance %.4f (uniform shuffle %.4f); batch entropy over blocks %.2f bits (uniform %.2f)",
+        r->same_block, r->same_block_uniform, r->entropy_bits, r->entropy_bits_uniform);
+    if (r->slice_samples)
+        say(r, "; a batch has samples of %.0f files (at least %llu, uniform %.0f), and a block is read %.1f times an epoch",
+            r->files_per_batch, (unsigned long long)r->files_per_batch_least, r->files_per_batch_uniform, r->reads_per_block);
+    if (growth > 0)
+        say(r, "; the first %.0f %% of an epoch mixes over fewer blocks, in smaller superbatches", 100 * growth);
+    if (l->config.asked.bucket_samples)
+        say(r, "; padding is %.1f %% of padded rows (%.1f %% without length buckets)", 100 * r->padding, 100 * r->padding_unsorted);
 }
 
 /* ---- counts and times ---- */

@@ -105,6 +105,27 @@ static void every_batch_has_the_files_asked_for_and_blocks_are_read_as_often_as_
     fby_dataset_close(ds);
 }
 
+static void each_sentence_about_mixing_is_said_beside_the_others(void **state)
+{
+    (void)state;
+    fby_dataset *ds = dataset();
+    fby_loader_opts opts = PLAN;
+    opts.part_files = FILES + 1;
+    for (int diverse = 0; diverse < 2; diverse++) {
+        opts.diversity_files = diverse ? FLOOR : 0;
+        fby_loader *l = open_loader(ds, opts);
+        const fby_report r = report_of(l);
+        assert_true(r.n_parts == 1 && strncmp(r.mixing, "two samples of a batch", 22) == 0);
+        assert_true(!diverse == !strstr(r.mixing, "; a batch has samples of"));
+        assert_true(diverse == !strstr(r.mixing, "mixes over fewer blocks, in smaller superbatches"));
+        assert_string_equal(fby_loader_note(l, 0),
+                            "part=\"73 files\" is more files than there are with samples: every epoch is all of them, one part");
+        assert_null(fby_loader_note(l, 1));
+        fby_loader_close(l);
+    }
+    fby_dataset_close(ds);
+}
+
 static void a_cap_on_batches_from_one_superbatch_ends_long_runs_over_the_same_files(void **state)
 {
     (void)state;
@@ -205,6 +226,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_batch_has_the_files_asked_for_and_blocks_are_read_as_often_as_the_report_says, setup_dir,
                                         teardown_dir),
+        cmocka_unit_test_setup_teardown(each_sentence_about_mixing_is_said_beside_the_others, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(a_cap_on_batches_from_one_superbatch_ends_long_runs_over_the_same_files, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(an_epoch_resumed_at_any_batch_goes_on_exactly_on_any_number_of_ranks, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(a_state_of_another_diversity_is_refused_and_so_is_what_cannot_be, setup_dir, teardown_dir),

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { BAR_WIDTH = 30 };
 
@@ -91,9 +90,8 @@ static void print_text(fby_dataset *ds, fby_loader *loader, const bench_load *lo
            bench_shuffle_names[load->opts.shuffle], cli_count(report->superbatch_samples), report->streams, report->streams == 1 ? "" : "s",
            report->n_threads, cli_memory(report->budget_bytes), report->io_engine ? report->io_engine : "?",
            o->cold ? ", cold page cache" : "");
-    static const char said[] = "mixing: ";
     if (report->mixing[0])
-        printf("  mixing      %s\n", report->mixing + (strncmp(report->mixing, said, sizeof said - 1) == 0 ? sizeof said - 1 : 0));
+        printf("  mixing      %s\n", report->mixing);
 
     printf("\n  %s%s samples/s%s   %s/s delivered, %s/s read\n", cli_bold, cli_rate(bench_rate(r)), cli_plain,
            cli_size((uint64_t)per_second(report->bytes_delivered, r)), cli_size((uint64_t)per_second(report->bytes_read, r)));

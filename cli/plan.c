@@ -251,6 +251,16 @@ static void print_batch(const plan *found)
     cli_text_free(&text);
 }
 
+/* Is there a padded output of groups? Of other samples lists are padded, which have a row each. */
+static bool pads(const plan *found)
+{
+    fby_output_info info = {.size = sizeof info};
+    for (size_t i = 0; fby_samples_kind(found->all) == FBY_SAMPLES_GROUPS && i < fby_loader_output_count(found->loader); i++)
+        if (fby_loader_output(found->loader, i, &info, NULL) == FBY_OK && info.layout == FBY_LAYOUT_PADDED)
+            return true;
+    return false;
+}
+
 static const char *shuffle_name(fby_shuffle_kind kind)
 {
     static const char *const names[] = {"superbatch", "full", "block", "none"};
@@ -259,7 +269,6 @@ static const char *shuffle_name(fby_shuffle_kind kind)
 
 static int print_text(fby_pipeline *p, const plan *found)
 {
-    static const char said[] = "mixing: ";
     const fby_report *report = &found->report;
     uint64_t files = fby_dataset_file_count(found->ds), blocks = fby_dataset_block_count(found->ds),
              batches = fby_loader_batch_count(found->loader);
@@ -276,7 +285,9 @@ static int print_text(fby_pipeline *p, const plan *found)
     printf("  memory      budget %s, at least %s; the limit is %s\n", cli_memory(report->budget_bytes),
            cli_memory(report->budget_minimum_bytes), report->memory_limit);
     if (report->mixing[0])
-        printf("  mixing      %s\n", report->mixing + (strncmp(report->mixing, said, sizeof said - 1) == 0 ? sizeof said - 1 : 0));
+        printf("  mixing      %s\n", report->mixing);
+    if (pads(found))
+        printf("  padding     %.1f %% of the rows of padded outputs\n", 100 * report->padding);
     printf("\n");
     print_outputs(found);
     if (found->batch) {
@@ -348,6 +359,7 @@ static int print_json(fby_pipeline *p, const plan *found)
                         json_pack("{s:f, s:f, s:f, s:f}", "same_block", report->same_block, "same_block_uniform",
                                   report->same_block_uniform, "entropy_bits", report->entropy_bits, "entropy_bits_uniform",
                                   report->entropy_bits_uniform));
+    json_object_set_new(root, "padding", pads(found) ? json_real(report->padding) : json_null());
     json_object_set_new(root, "outputs", outputs);
     json_t *notes = json_array();
     const char *note;
@@ -500,8 +512,9 @@ const cli_command cli_plan = {
              "batch: least, mean and greatest value of each tensor, and the share that is NaN.\n"
              "--json: {command, forebay, pipeline, split, data: {files, rows, blocks, stored_bytes}, samples: {kind, count, max_rows,\n"
              "splits: {name: count}}, epoch: {samples, batches, batch_size}, order: {shuffle, seed, superbatch_samples, streams},\n"
-             "budget: {bytes, minimum_bytes, limit_bytes, limit}, mixing: {…}, outputs: [{name, dtype, layout, shape, steps, bytes}],\n"
-             "notes: [text], first_batch: [{output, part, shape, min, mean, max, missing}]};\n"
+             "budget: {bytes, minimum_bytes, limit_bytes, limit}, mixing: {…}, padding, outputs: [{name, dtype, layout, shape, steps,\n"
+             "bytes}], notes: [text], first_batch: [{output, part, shape, min, mean, max, missing}]};\n"
+             "padding is its share of the rows of padded outputs, null without any;\n"
              "-1 in a shape is known with each batch, steps are of windows.\n",
     .options = options,
     .run = run,

@@ -361,7 +361,7 @@ class Samples(Known):
         The parameters are those of :class:`forebay.Loader`.
         """
         loader = Loader(self, outputs, **options)
-        for text in (*_hints.left_out(loader), *loader._core.notes()):
+        for text in loader._core.notes():
             warnings.warn(text, stacklevel=outside())
         return loader
 

@@ -146,6 +146,27 @@ fby_status fby__dataset_account(const fby_dataset *ds, fby__account **out, fby_e
     return FBY_OK;
 }
 
+static bool file_has(const fby_dataset *ds, uint32_t file, uint32_t field)
+{
+    if (field >= 1 && field <= ds->n_constants)
+        return ds->files[file].constants[field - 1] != NULL;
+    return fby__schema_find(ds->schemas[ds->files[file].schema], ds->schema->fields[field].path) != UINT32_MAX;
+}
+
+/* How many files have nothing of that field, and the first of them. */
+static uint32_t files_without(const fby_dataset *ds, uint32_t field, uint32_t *out_first)
+{
+    const uint32_t lacking = ds->join[field].missing;
+    uint32_t n = 0;
+    *out_first = lacking == FBY__NONE ? 0 : ds->schema_file[lacking];
+    if (lacking == FBY__NONE && (field == 0 || field > ds->n_constants))
+        return 0;
+    for (uint32_t i = 0; i < ds->n_files; i++)
+        if (!file_has(ds, i, field) && n++ == 0)
+            *out_first = i;
+    return n == 0 && lacking != FBY__NONE ? 1 : n;
+}
+
 /* One field alone: its types that do not join, or a file without it. */
 static fby_status check_one(const fby_dataset *ds, uint32_t field, fby_error *err)
 {
@@ -162,16 +183,14 @@ static fby_status check_one(const fby_dataset *ds, uint32_t field, fby_error *er
     }
     if (ds->config.missing_columns == FBY_MISSING_COLUMNS_FILL)
         return FBY_OK;
-    uint32_t file = join->missing == FBY__NONE ? FBY__NONE : ds->schema_file[join->missing];
-    if (field >= 1 && field <= ds->n_constants)
-        for (uint32_t i = 0; i < ds->n_files && file == FBY__NONE; i++)
-            if (!ds->files[i].constants[field - 1])
-                file = i;
-    if (file == FBY__NONE)
+    uint32_t first;
+    const uint32_t n = files_without(ds, field, &first);
+    if (n == 0)
         return FBY_OK;
     return fby__fail(err, FBY_E_SCHEMA,
-                     "column '%s' is missing in '%s'; leave the column or the file out, or open with missing_columns=\"fill\"", f->path,
-                     ds->files[file].path);
+                     "column '%s' is missing in %u of %u files, such as '%s'; leave the column or the files out, or open with "
+                     "missing_columns=\"fill\"",
+                     f->path, n, ds->n_files, ds->files[first].path);
 }
 
 static fby_status check_below(const fby_dataset *ds, uint32_t field, fby_error *err)
@@ -260,6 +279,12 @@ static fby_status fail_no_column(const fby_dataset *ds, const char *path, fby_er
     for (uint32_t i = 0; i < schema->n_leaves; i++)
         fby__near_offer(&near, schema->fields[schema->leaves[i].field].path);
     return fail_unknown(ds, &near, schema->n_leaves, err);
+}
+
+bool fby__dataset_has_some(const fby_dataset *ds, const char *path)
+{
+    char why[600];
+    return fby__schema_find(ds->schema, path) != UINT32_MAX || is_known_absent(ds, path, why, sizeof why);
 }
 
 fby_status fby__dataset_resolve(const fby_dataset *ds, const char *path, fby__dataset_column *out, fby_error *err)

@@ -102,6 +102,13 @@ static fby_status note_rounded(fby_loader *l, const fby__plan_output *o, fby_err
         spec->name, wide.text, floats ? "float64" : "int64", floats ? "float64" : "int64");
 }
 
+fby_status fby__loader_note_optional(fby_loader *l, const char *name, const char *why, fby_error *err)
+{
+    if (l->outputs.notes.n >= MAX_NOTES)
+        return FBY_OK;
+    return fby__notes_put(&l->outputs.notes, err, "output '%.200s' is optional, and left out of all batches: %.900s", name, why);
+}
+
 fby_status fby__loader_note_left_out(fby_loader *l, const fby_field *const *fields, size_t n, fby_error *err)
 {
     named list = {0};

@@ -503,14 +503,19 @@ static fby_status place_all(fby_loader *l, const fby__plan_output *outputs, size
     return FBY_OK;
 }
 
-/* Is it an output of a column that is not there, and may be left out? */
-static bool leave_out(fby_loader *l, const fby_output *spec)
+/* Is it an output of a column that is not there, and may be left out? A column that is there and cannot be had is worth a word. */
+static fby_status leave_out(fby_loader *l, const fby_output *spec, bool *out, fby_error *err)
 {
     fby__dataset_column column;
-    for (size_t i = 0; spec->optional && i < spec->n_columns; i++)
-        if (fby__dataset_resolve(l->ds, spec->columns[i], &column, NULL) == FBY_E_SCHEMA)
-            return true;
-    return false;
+    fby_error why = {0};
+    *out = false;
+    for (size_t i = 0; spec->optional && i < spec->n_columns && !*out; i++)
+        if (fby__dataset_resolve(l->ds, spec->columns[i], &column, &why) == FBY_E_SCHEMA) {
+            *out = true;
+            if (fby__dataset_has_some(l->ds, spec->columns[i]))
+                return fby__loader_note_optional(l, spec->name, why.message, err);
+        }
+    return FBY_OK;
 }
 
 static fby_status two_names(const fby__plan_output *outputs, size_t i, fby_error *err)
@@ -529,7 +534,8 @@ fby_status fby__resolve_outputs(fby_loader *l, const fby_output *specs, size_t n
     fby_status status = outputs && shapes && l->outputs.sources ? FBY_OK : fby__fail_nomem(err, "the outputs");
     size_t n = 0;
     for (size_t i = 0; status == FBY_OK && i < n_specs; i++) {
-        if (leave_out(l, &specs[i]))
+        bool out;
+        if ((status = leave_out(l, &specs[i], &out, err)) != FBY_OK || out)
             continue;
         outputs[n].spec = &specs[i];
         l->outputs.n_sources = (uint32_t)n + 1;

@@ -60,6 +60,8 @@ fby_status fby__set_fills(fby__plan_output *o, double otherwise, fby_error *err)
 /* notes.c */
 /** Notes on outputs that are resolved. */
 fby_status fby__loader_notes_make(fby_loader *l, const fby__plan_output *outputs, size_t n, fby_error *err);
+/** A note on an optional output that no batch has although some file has its column, and why. */
+fby_status fby__loader_note_optional(fby_loader *l, const char *name, const char *why, fby_error *err);
 /** A note on columns that are no default outputs; none for n = 0. */
 fby_status fby__loader_note_left_out(fby_loader *l, const fby_field *const *fields, size_t n, fby_error *err);
 /* outputs_panels.c */

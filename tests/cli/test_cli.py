@@ -521,6 +521,35 @@ def test_plan_shows_the_steps_of_windows_and_what_covers_the_target(basins, env)
     assert "takes all" not in plain and run_json(["plan", basins / "b0.parquet"], env)["notes"] == []
 
 
+def test_plan_names_an_optional_output_that_is_left_out(basins, env):
+    pq.write_table(pa.table({"a": [1.0, 2.0]}), basins / "b9.parquet")
+    pipeline = basins / "o.yaml"
+    pipeline.write_text(
+        "data: b*.parquet\noutputs:\n  x: a\n  y: {columns: b, optional: true}\n  labels: {columns: nowhere, optional: true}\nloader: {batch_size: 4}\n"
+    )
+    got = run_json(["plan", pipeline], env)
+    assert [o["name"] for o in got["outputs"]] == ["x"]
+    said = f"output 'y' is optional, and left out of all batches: column 'b' is missing in 1 of 5 files, such as '{basins}/b9.parquet'"
+    assert len(got["notes"]) == 1 and got["notes"][0].startswith(said)
+    assert f"note: {said}" in run(["plan", pipeline], env).stdout
+
+
+@pytest.mark.parametrize("buckets", ["", ", bucket_samples: 40"])
+def test_plan_says_how_much_is_padding(basins, env, buckets):
+    lengths = np.tile([2, 2, 2, 12], 40)
+    pq.write_table(pa.table({"k": np.repeat(np.arange(160), lengths), "v": np.arange(lengths.sum())}), basins / "g.parquet")
+    pipeline = basins / "g.yaml"
+    pipeline.write_text(
+        f"data: g.parquet\nsamples: {{groups: k}}\noutputs: {{v: {{columns: v, padded: {{max_rows: 4}}}}}}\nloader: {{batch_size: 160, seed: 3{buckets}}}\n"
+    )
+    true = 1 - np.minimum(lengths, 4).mean() / 4  # a batch is all groups
+    assert run_json(["plan", pipeline], env)["padding"] == pytest.approx(true, abs=1e-6)
+    out = run(["plan", pipeline], env).stdout
+    assert re.search(rf"^  padding     {100 * true:.1f} % of the rows of padded outputs$", out, re.M), out
+    ragged = ["plan", pipeline, "--set", "outputs.v={columns: v}"]
+    assert run_json(ragged, env)["padding"] is None and "  padding  " not in run(ragged, env).stdout
+
+
 def test_plan_names_the_place_of_what_is_wrong(pipeline, env):
     text = pipeline.read_text()
     for old, new, code, message in [

@@ -90,13 +90,21 @@ def test_windows_dropped_for_missing_values_are_counted(parquet, tmp_path):
 
 
 def test_an_optional_output_that_one_file_lacks_is_said_with_the_file(regions, ds):
-    with pytest.warns(UserWarning, match="output 'y' is optional, and left out of all batches: 1 of 3 files lacks the column 'flow', such as '.*b.parquet'"):
+    said = "output 'y' is optional, and left out of all batches: column 'flow' is missing in 1 of 3 files, such as '.*b.parquet'; .*missing_columns"
+    with pytest.warns(UserWarning, match=said):
         with loader(fb.open(regions).rows(), {"x": "prcp", "y": fb.col("flow").optional()}) as made:
             assert list(made.outputs) == ["x"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         loader(ds.rows(), {"x": "prcp", "y": fb.col("nowhere").optional()}).close()  # labels that are not there at inference
         loader(fb.open(regions, missing_columns="fill").rows(), {"x": "prcp", "y": fb.col("flow").optional()}).close()
+
+
+def test_an_optional_output_whose_column_cannot_be_one_is_said(parquet, tmp_path):
+    for name, values in {"a": np.arange(N), "b": ["text"] * N}.items():
+        parquet({"x": np.arange(N * 1.0), "y": values}, f"types/{name}.parquet")
+    with pytest.warns(UserWarning, match="'y' is optional, and left out of all batches: column 'y' is int64 in '.*a.parquet' but string in '.*b.parquet'"):
+        loader(fb.open(str(tmp_path / "types")), {"x": "x", "y": fb.col("y").optional()}).close()
 
 
 def quiet(make):

@@ -47,8 +47,17 @@ def csv(path):
     return fb.open(path / "t.csv", cache_dir=""), NULL
 
 
+def ipc(path, stream=False):
+    table = arrow()
+    with (pa.ipc.new_stream if stream else pa.ipc.new_file)(path / "t.arrow", table.schema) as file:
+        file.write_table(table, max_chunksize=4)
+    return fb.open(path / "t.arrow", cache_dir=""), NULL
+
+
 SOURCES = {
     "parquet": parquet,
+    "ipc file": ipc,
+    "ipc stream": lambda path: ipc(path, stream=True),
     "hdf5": hdf5,
     "netcdf": netcdf,
     "csv": csv,

@@ -198,6 +198,18 @@ def test_a_chunk_that_does_not_decode_is_named_with_its_place(tmp_path):
                     pass
 
 
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+def test_bytes_behind_the_end_of_a_file_are_ignored_as_libhdf5_does(tmp_path, libver):
+    path = tmp_path / "long.h5"
+    with h5py.File(path, "w", libver=libver) as file:
+        file.create_dataset("x", data=np.arange(1000.0), chunks=(100,), compression="gzip")
+    with open(path, "ab") as file:
+        file.write(bytes(range(256)) * 20)
+    with h5py.File(path) as file:
+        np.testing.assert_array_equal(file["x"][:], np.arange(1000.0))
+    np.testing.assert_array_equal(fb.open(path, cache_dir="").read("x")["x"], np.arange(1000.0))
+
+
 def test_a_file_still_being_written_is_not_read_behind_its_writers_back(tmp_path):
     """SWMR: what the writer holds in memory is not in the file; the helper program's libhdf5 knows how to wait for it, or says no."""
     path = tmp_path / "f.h5"

@@ -128,11 +128,12 @@ _TORCH = ("torch.utils.data", "torchdata.")
 TORCH_LOADER = (
     "a Forebay loader gives whole batches and reads ahead in threads of its own: iterate it directly (for batch in loader), without a DataLoader and "
     "its num_workers. Where code wants a DataLoader: torch.utils.data.DataLoader(forebay.torch.IterableDataset(loader), batch_size=None). To split, "
-    "split the samples: parts = samples.split(train=0.8, val=0.2), then parts[\"train\"].loader(…)"
+    "split the samples: parts = samples.split(train=0.8, val=0.2, by='samples'), then parts['train'].loader(batch_size=512)"
 )
 TORCH_SAMPLES = (
     "{what} say which rows belong together, and have no values for a DataLoader, random_split or Subset to take: write "
-    "{name}.loader(outputs, batch_size=…, shuffle=True) in place of the DataLoader, and {name}.split(train=0.8, val=0.2) in place of random_split"
+    "{name}.loader(batch_size=512, shuffle=True) in place of the DataLoader, and "
+    "{name}.split(train=0.8, val=0.2, by='samples') in place of random_split"
 )
 
 

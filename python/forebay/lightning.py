@@ -117,7 +117,7 @@ class DataModule(_LightningDataModule):
             if not isinstance(source, Loader):
                 size = self._batch_size if kind == "train" else self._eval_batch_size
                 if size is None and self._options.get("batch_elements") is None:
-                    raise ValueError(f"DataModule(batch_size=…) is needed for {kind}: it was given data, not a loader")
+                    raise ValueError(f"batch_size is needed for {kind}, which was given data, not a loader: DataModule(..., batch_size=512)")
                 options = {"framework": "torch", **self._options}
                 if kind != "train":
                     options.update(shuffle=False, tail="uneven" if kind == "predict" else "auto", drop_last=None, part=None, part_key=None,

@@ -65,7 +65,7 @@ class BasinDataset(Dataset):
         bad = np.concatenate([[0], np.cumsum(np.isnan(values).any(axis=1))])
         low, high = (int(f * len(values) + 1e-6) for f in part)
         for begin, end in zip([0, *breaks], [*breaks, len(values)]):
-            yield from (s for s in range(max(begin, low), min(end, high) - self.length + 1) if bad[s + self.length] == bad[s])
+            yield from (s for s in range(begin, end - self.length + 1) if low <= s + self.input < high and bad[s + self.length] == bad[s])
 
     def __len__(self):
         return len(self.index)

@@ -16,11 +16,11 @@ SPLIT = {"train": 0.7, "val": 0.15, "test": 0.15}
 
 
 def samples(folder, gauges, target, features, input=INPUT, output=OUTPUT, by="time", **split):
-    """Windows without a gap, in parts: by time inside each basin, by="files" whole basins."""
+    """Windows without a gap, in parts: by time inside each basin, where a window belongs to the part that its target begins in; by="files" whole basins."""
     regions = {path.name: path for path in sorted(pathlib.Path(folder, "series").iterdir())}
     ds = fb.open(regions, source_column="region", ids=gauges)
     windows = ds.windows(input, output, time="date", step=np.timedelta64(1, "D"), drop_missing=[target, *features])
-    return windows.split(**split or SPLIT, by=by)
+    return windows.split(**split or SPLIT, by=by, at="target" if by == "time" else "window")
 
 
 def fit(train, target, features, per_basin=False):

@@ -20,14 +20,13 @@ class Basin:
         breaks = np.flatnonzero(np.diff(self.dates) != DAY) + 1
         self.runs = list(zip([0, *breaks], [*breaks, len(self.dates)]))
 
-    def starts(self, length, part=(0.0, 1.0)):
-        """First rows of the windows that lie in a part of the basin's rows, in one run of days, and touch nothing missing."""
+    def starts(self, length, input, part=(0.0, 1.0)):
+        """First rows of the windows that lie in one run of days, touch nothing missing, and have their first target in a part of the basin's rows."""
         missing = np.isnan(self.values).any(axis=1)
         found = []
         first, last = (int(f * len(self.dates) + 1e-6) for f in part)
         for begin, end in self.runs:
-            low, high = max(begin, first), min(end, last)
-            found += [s for s in range(low, high - length + 1) if not missing[s : s + length].any()]
+            found += [s for s in range(begin, end - length + 1) if first <= s + input < last and not missing[s : s + length].any()]
         return np.array(found, np.int64)
 
 
@@ -40,7 +39,7 @@ class Reference:
     def __init__(self, files, attributes, target, features, input=365, output=7, part=(0.0, 1.0)):
         self.target, self.features, self.input, self.length = target, list(features), input, input + output
         self.basins = {gauge: Basin(pd.read_parquet(path), [target, *features]) for gauge, path in files.items()}
-        self.starts = {gauge: basin.starts(self.length, part) for gauge, basin in self.basins.items()}
+        self.starts = {gauge: basin.starts(self.length, input, part) for gauge, basin in self.basins.items()}
         self.attributes = None
         if attributes:
             tables = pd.concat([table.set_index("gauge_id") for table in attributes])

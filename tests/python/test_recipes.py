@@ -99,7 +99,7 @@ def test_hydrology_windows_are_the_reference(made, per_basin):
         check_windows(parts["train"], ref, loader, ref.moments(per_basin), autoregressive=per_basin, static=STATIC)
 
 
-def test_hydrology_parts_by_time_and_by_basin_share_no_day_and_no_basin(made):
+def test_hydrology_parts_by_time_are_the_reference_and_parts_by_basin_share_no_basin(made):
     recipe_loader, reference = recipe("hydrology")
     folder = made("hydrology")
     by_time = recipe_loader.samples(folder, gauges(folder), TARGET, FEATURES)
@@ -113,6 +113,8 @@ def test_hydrology_parts_by_time_and_by_basin_share_no_day_and_no_basin(made):
         with by_time[name].loader(raw, batch_size=100, framework="numpy") as loader:
             check_windows(by_time[name], ref, loader)
     by_basin = recipe_loader.samples(folder, gauges(folder), TARGET, FEATURES, by="files", train=0.7, test=0.3)
+    whole = recipe_loader.samples(folder, gauges(folder), TARGET, FEATURES, train=1.0)["train"]
+    assert sum(map(len, by_time.values())) == len(whole)
     basins = {}
     for name, part in by_basin.items():
         with part.loader({"gauge": fb.encode("gauge_id")}, batch_size=500, framework="numpy") as loader:
@@ -162,7 +164,7 @@ def test_hydrology_on_real_caravan_basins(caravan):
     ref = reference.Reference(files, tables, TARGET, features, part=(0.0, 0.8))
     ds = fb.open(f"{caravan}/series/{{region}}/{{gauge_id}}.parquet")
     windows = ds.windows(365, 7, time="date", step=np.timedelta64(1, "D"), drop_missing=columns)
-    train = windows.split(train=0.8, test=0.2, by="time")["train"]
+    train = windows.split(train=0.8, test=0.2, by="time", at="target")["train"]
     moments = fb.fit(train, columns)
     outputs = {
         "X": fb.col(features, dtype="float32").standardize(moments).steps(0, 365),

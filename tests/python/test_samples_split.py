@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import forebay as fb
+from real_data import ROOT
 
 
 def firsts(samples):
@@ -180,6 +181,15 @@ def test_no_window_is_lost_to_a_cut_that_only_inputs_reach_over(tmp_path):
     assert max(ends) == 12 == min(start + 4 for start in firsts(apart["val"]))
     with pytest.raises(ValueError, match=r"part 'train' \(0.1\) holds no sample: .* the longest series has 20 rows, and before the first target lie 4"):
         samples.split(train=0.1, test=0.9, by="time", at="target")
+
+
+def test_the_docs_say_how_many_windows_each_rule_leaves_in_each_part():
+    windows = fb.open({"x": np.arange(3650.0)}).windows(365, 7)
+    for at, row in (("window", '| `by="time"` |'), ("target", '| `by="time", at="target"` |')):
+        parts = windows.split(train=0.7, val=0.15, test=0.15, by="time", at=at)
+        counts = [*map(len, parts.values())]
+        counts.append(len(windows) - sum(counts))
+        assert f"{row} {' | '.join(f'{n:,}' for n in counts)} |\n" in (ROOT / "docs/samples.md").read_text()
 
 
 def test_windows_are_cut_at_a_common_date_by_selecting(tmp_path):

@@ -75,7 +75,7 @@ CALLS = [
     (r"(->|\.)(decode_panel|decode_arrow|locate)\s*\(|\bfby__locate\s*\(|\bfby__(pq|h5|csv|arrow)_decode_(panel|arrow)\s*\(",
      ["src/read", "src/format"], "blocks are located and decoded by the reader"),
 ]
-PRIVATE = re.compile(r"_(internal|impl)\.h$")  # shared by the files of one module only
+PRIVATE = re.compile(r"(^|[/_])(internal|impl|state)\.h$")  # shared by the files of one module only
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 

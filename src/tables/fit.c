@@ -4,15 +4,17 @@
  *
  * By group: the rows of a batch are sorted by their groups, each group's values are brought together, and summed as one run.
  */
-#include "loader/internal.h"
 #include "tables/fit_pads.h"
 #include "tables/fit_places.h"
 #include "tables/table_keys.h"
 
 #include "base/alloc.h"
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "base/sized.h"
+#include "dataset/dataset.h"
 #include "options/options.h"
+#include "samples/samples.h"
 
 #include <math.h>
 #include <string.h>

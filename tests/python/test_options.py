@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FUNCTIONS = {
     "open": fb.open, "windows": fb.Dataset.windows, "groups": fb.Dataset.groups, "select": fb.Samples.select, "split": fb.Samples.split,
     "oversample": fb.Samples.oversample, "resample": fb.Samples.resample, "lookup": Lookup.__init__, "fit": fb.fit, "pipeline": fb.pipeline,
-    "loader": fb.Loader.__init__,
+    "loader": fb.Loader.__init__, "pack": fb.pack,
 }
 # Where a key of a set stands in a pipeline file.
 FILES = {

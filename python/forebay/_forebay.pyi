@@ -127,6 +127,7 @@ class Loader:
     def notes(self) -> list[str]: ...
     def configure(
         self,
+        *,
         mode: int,
         convert: Any,
         exchange: Any,
@@ -135,7 +136,8 @@ class Loader:
         wrappers: tuple[Any, ...],
         container: Any,
         as_dict: bool,
-        /,
+        profiler_runs: Any,
+        profiler_enter: Any,
     ) -> None: ...
     @property
     def taken(self) -> bool: ...

@@ -327,9 +327,11 @@ class Loader(Known):
                     dtypes.append(_outputs.numpy_dtype(info.dtype))
                     if wrapper is not None:
                         dtypes.append(_outputs.numpy_dtype("bool" if info.padded == "mask" else "int64"))
+            convert, exchange = self._converter()
+            runs, enter = _trace.profiler() or (None, None)
             core.configure(
-                _MODE[self._framework], *self._converter(), tuple(dtypes), tuple(infos), tuple(wrappers), self._container(infos),
-                self._as == "dict", *(_trace.profiler() or ()),
+                mode=_MODE[self._framework], convert=convert, exchange=exchange, dtypes=tuple(dtypes), names=tuple(infos), wrappers=tuple(wrappers),
+                container=self._container(infos), as_dict=self._as == "dict", profiler_runs=runs, profiler_enter=enter,
             )  # fmt: skip
         except BaseException:
             core.close()

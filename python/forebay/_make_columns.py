@@ -229,8 +229,8 @@ def group_channels(
     if bool(rows) != bool(features) and not aggregates:
         raise ValueError("group_channels(): features= and first_rows= belong together: the first rows of which columns?")
     found = [feature for value in features for feature in _features(value, "group_channels(): a feature")]
-    channels = [(KEY, 0)] * bool(keys) + [(COUNT, 0)] * bool(count)
-    channels += [(FIRST_ROWS, i) for i in range(len(found))] if rows else []
+    channels = [{"value": KEY, "feature": 0}] * bool(keys) + [{"value": COUNT, "feature": 0}] * bool(count)
+    channels += [{"value": FIRST_ROWS, "feature": i} for i in range(len(found))] if rows else []
     for value, functions in (aggregates or {}).items():
         of = [i for i, (name, _) in enumerate(found) if name == value] if isinstance(value, str) else []
         if len(of) > 1:
@@ -243,7 +243,7 @@ def group_channels(
         for name in (functions,) if isinstance(functions, str) else tuple(functions):
             if name not in AGGREGATES:
                 raise ValueError(f"group_channels(): aggregates: {name!r} is not known: use {', '.join(AGGREGATES)}")
-            channels += [(AGGREGATES[name], i) for i in of]
+            channels += [{"value": AGGREGATES[name], "feature": i} for i in of]
     if not channels and positions is None:
         raise ValueError("group_channels(): nothing to make: name features with first_rows, aggregates, or positions")
     options = {

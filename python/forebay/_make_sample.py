@@ -156,16 +156,17 @@ class SampleOperations:
             raise AttributeError("only fb.group_channels(…) has channels")
         channels, first_rows, positions = (self.make[1][name] for name in ("channels", "first_rows", "positions"))
         features = self.columns[2:]
-        rows = [features[f] for value, f in channels if value == FIRST_ROWS]
+        rows = [features[channel["feature"]] for channel in channels if channel["value"] == FIRST_ROWS]
         names = {v: k for k, v in AGGREGATES.items()}
         out = list(positions.columns) if positions is not None else []
-        for value, f in channels:
+        for channel in channels:
+            value = channel["value"]
             if value == FIRST_ROWS:
                 out += [f"{name}[{row}]" for row in range(first_rows) for name in rows]
                 rows = []
                 first_rows = 0
             else:
-                out.append({COUNT: "count", KEY: self.columns[0]}.get(value) or f"{names[value]}({features[f]})")
+                out.append({COUNT: "count", KEY: self.columns[0]}.get(value) or f"{names[value]}({features[channel['feature']]})")
         return tuple(out)
 
     def spec_augment(

@@ -17,7 +17,7 @@ _ATTRIBUTE = "feature_names"
 _TIMES = re.compile(r"(timestamp|duration|datetime64|timedelta64)\[(s|ms|us|ns)\]")
 
 # (begin, end, step, None, False), or (0, 0, 0, places or names, whether the axis goes)
-Places = tuple[int, int, int, "tuple[Any, ...] | None", bool]
+Places = dict[str, Any]  # of one axis: begin, end, step, places, drop_axis
 
 
 def time_of(dtype: Any) -> tuple[bool, str] | None:
@@ -73,17 +73,25 @@ def _places(item: Any) -> Places:
         begin, end, step = (None if n is None else _whole(n) for n in (item.start, item.stop, item.step))
         if (step is not None and step < 1) or end == 0:
             raise ValueError(f"{item!r}: a range of at least one place, with a step above 0, is expected")
-        return (begin or 0, end or 0, step or 1, None, False)
+        return {"begin": begin or 0, "end": end or 0, "step": step or 1, "places": None, "drop_axis": False}
     if isinstance(item, str):
-        return (0, 0, 0, (item,), True)
+        return _listed((item,), True)
     if hasattr(item, "tolist"):
         item = item.tolist()
     if isinstance(item, (list, tuple, range)):
         names = [i for i in item if isinstance(i, str)]
         if not item or (names and len(names) != len(item)):
             raise ValueError(f"{item!r}: places are all whole numbers, or all names, and at least one")
-        return (0, 0, 0, tuple(names) or tuple(map(_whole, item)), False)
-    return (0, 0, 0, (_whole(item),), True)
+        return _listed(tuple(names) or tuple(map(_whole, item)), False)
+    return _listed((_whole(item),), True)
+
+
+def _listed(places: tuple[Any, ...], drop_axis: bool) -> Places:
+    return {"begin": 0, "end": 0, "step": 0, "places": places, "drop_axis": drop_axis}
+
+
+def _named(p: Places) -> bool:
+    return bool(p["places"]) and isinstance(p["places"][0], str)
 
 
 def _whole(value: Any) -> int:
@@ -94,7 +102,7 @@ def _whole(value: Any) -> int:
 
 def has_names(make: tuple | None) -> bool:
     """Does it select by names, whose places are found when a loader is made?"""
-    return make is not None and make[0] == MAKE_SELECT and any(p[3] and isinstance(p[3][0], str) for p in make[1]["axes"])
+    return make is not None and make[0] == MAKE_SELECT and any(map(_named, make[1]["axes"]))
 
 
 def bind(column: "Column", dataset: Any) -> "Column":
@@ -104,7 +112,7 @@ def bind(column: "Column", dataset: Any) -> "Column":
         raise ValueError("names of features are found in the data set: make the output's loader from it")
     names = _feature_names(dataset, column.columns[0])
     given = column.make[1]
-    axes = tuple((*p[:3], tuple(_place(name, names) for name in p[3]), p[4]) if p[3] and isinstance(p[3][0], str) else p for p in given["axes"])
+    axes = tuple({**p, "places": tuple(_place(name, names) for name in p["places"])} if _named(p) else p for p in given["axes"])
     return dataclasses.replace(column, make=(MAKE_SELECT, {**given, "axes": axes}))
 
 
@@ -144,7 +152,6 @@ def text_of(column: "Column") -> str | None:
 
 
 def _text(p: Places) -> str:
-    begin, end, step, places, drop = p
-    if places is not None:
-        return repr(places[0]) if drop else repr(list(places))
-    return f"{begin or ''}:{end or ''}" + (f":{step}" if step > 1 else "")
+    if p["places"] is not None:
+        return repr(p["places"][0]) if p["drop_axis"] else repr(list(p["places"]))
+    return f"{p['begin'] or ''}:{p['end'] or ''}" + (f":{p['step']}" if p["step"] > 1 else "")

@@ -512,6 +512,10 @@ class PipelineRow(NamedTuple):
     pipeline: Any
     place: int
 
+    def core(self) -> dict[str, Any]:
+        """As the extension takes it."""
+        return {"name": self.name, "pipeline": self.pipeline, "place": self.place}
+
 
 def _one(name: str, output: Any, dataset: Any) -> OutputRow | PipelineRow:
     if not isinstance(name, str):
@@ -575,7 +579,7 @@ def resolve(outputs: Any, dataset: Any = None) -> list[OutputRow | PipelineRow] 
 
 def cores(rows: list[OutputRow | PipelineRow] | None) -> list[Any] | None:
     """Rows as the extension takes them."""
-    return None if rows is None else [row.core() if isinstance(row, OutputRow) else row for row in rows]
+    return None if rows is None else [row.core() for row in rows]
 
 
 def names_of(row: OutputRow | PipelineRow | None) -> Any:

@@ -227,13 +227,15 @@ static PyObject *loader_notes(PyObject *op, PyObject *unused)
     return notes;
 }
 
-static PyObject *loader_configure(PyObject *op, PyObject *args)
+static PyObject *loader_configure(PyObject *op, PyObject *args, PyObject *kwargs)
 {
+    static char *keywords[] = {"mode",      "convert", "exchange",      "dtypes",         "names", "wrappers",
+                               "container", "as_dict", "profiler_runs", "profiler_enter", NULL};
     fbpy_loader *self = (fbpy_loader *)op;
     int mode, as_dict;
-    PyObject *convert, *exchange, *dtypes, *names, *wrappers, *container, *runs = NULL, *enter = NULL;
-    if (!PyArg_ParseTuple(args, "iOOO!O!O!Op|OO", &mode, &convert, &exchange, &PyTuple_Type, &dtypes, &PyTuple_Type, &names, &PyTuple_Type,
-                          &wrappers, &container, &as_dict, &runs, &enter))
+    PyObject *convert, *exchange, *dtypes, *names, *wrappers, *container, *runs, *enter;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$iOOO!O!O!OpOO", keywords, &mode, &convert, &exchange, &PyTuple_Type, &dtypes,
+                                     &PyTuple_Type, &names, &PyTuple_Type, &wrappers, &container, &as_dict, &runs, &enter))
         return NULL;
     size_t outputs = self->handle ? fby_loader_output_count(self->handle) : 0;
     Py_ssize_t tensors = 0;
@@ -252,8 +254,8 @@ static PyObject *loader_configure(PyObject *op, PyObject *args)
     fbpy_replace(&self->names, Py_NewRef(names));
     fbpy_replace(&self->wrappers, Py_NewRef(wrappers));
     fbpy_replace(&self->container, container == Py_None ? NULL : Py_NewRef(container));
-    fbpy_replace(&self->profiler_runs, Py_XNewRef(runs));
-    fbpy_replace(&self->profiler_enter, Py_XNewRef(enter));
+    fbpy_replace(&self->profiler_runs, runs == Py_None ? NULL : Py_NewRef(runs));
+    fbpy_replace(&self->profiler_enter, enter == Py_None ? NULL : Py_NewRef(enter));
     Py_RETURN_NONE;
 }
 
@@ -409,8 +411,8 @@ static PyObject *loader_closed(PyObject *op, void *unused)
 static PyMethodDef k_loader_methods[] = {
     {"outputs", loader_outputs, METH_NOARGS, "outputs()\n--\n\nA list of (name, dtype, shape, ragged, text, padded, steps)."},
     {"notes", loader_notes, METH_NOARGS, "notes()\n--\n\nWhat a colleague would ask about the outputs, as sentences."},
-    {"configure", loader_configure, METH_VARARGS,
-     "configure(mode, convert, exchange, dtypes, names, wrappers, container, as_dict, profiler_runs, profiler_enter)\n--\n\nHow batches "
+    {"configure", (PyCFunction)(void (*)(void))loader_configure, METH_VARARGS | METH_KEYWORDS,
+     "configure(*, mode, convert, exchange, dtypes, names, wrappers, container, as_dict, profiler_runs, profiler_enter)\n--\n\nHow batches "
      "are delivered; once, before begin()."},
     {"begin", fbpy_loader_begin, METH_VARARGS,
      "begin(epoch, batch, follow=False)\n--\n\nBegin an epoch at a batch; its Iterator. follow: the Iterator that there is goes on with "

@@ -48,19 +48,20 @@ static int parse_lookup(fbpy_state *state, PyObject *given, fbpy_room *room, fby
     return list && (out->table = fbpy_lookup_of(state, fbpy_option_given(given, "table"), room)) ? 0 : -1;
 }
 
-/* axes: ((begin, end, step, places or None, whether the axis goes), …) */
+/* axes: a tuple of dicts of begin, end, step, places (or None) and drop_axis */
 static int parse_select(PyObject *given, fbpy_room *room, fby_make_select *out)
 {
     PyObject *items = fbpy_option_given(given, "axes");
     out->n_axes = (size_t)PyTuple_Size(items);
     fby_axis_places *axes = PyErr_Occurred() ? NULL : fbpy_room_take(room, out->n_axes + 1, sizeof *axes);
     for (size_t i = 0; axes && i < out->n_axes; i++) {
-        long long begin, end, step;
-        PyObject *places;
-        int drop_axis;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(items, (Py_ssize_t)i), "LLLOp", &begin, &end, &step, &places, &drop_axis))
+        PyObject *axis = PyTuple_GET_ITEM(items, (Py_ssize_t)i), *places = fbpy_option_given(axis, "places");
+        axes[i] = (fby_axis_places){.begin = PyLong_AsLongLong(fbpy_option_given(axis, "begin")),
+                                    .end = PyLong_AsLongLong(fbpy_option_given(axis, "end")),
+                                    .step = PyLong_AsUnsignedLongLong(fbpy_option_given(axis, "step")),
+                                    .drop_axis = fbpy_option_given(axis, "drop_axis") == Py_True};
+        if (PyErr_Occurred())
             return -1;
-        axes[i] = (fby_axis_places){.begin = begin, .end = end, .step = (uint64_t)step, .drop_axis = drop_axis != 0};
         if (places == Py_None)
             continue;
         axes[i].n_places = (size_t)PySequence_Size(places);
@@ -77,20 +78,19 @@ static int parse_select(PyObject *given, fbpy_room *room, fby_make_select *out)
     return axes ? 0 : -1;
 }
 
-/* channels: ((value, feature), …) */
+/* channels: a tuple of dicts of value and feature */
 static int parse_group_channels(fbpy_state *state, PyObject *given, fbpy_room *room, fby_make_group_channels *out)
 {
     PyObject *channels = fbpy_option_given(given, "channels"), *positions = fbpy_option_given(given, "positions");
     out->n_channels = (size_t)PyTuple_Size(channels);
     fby_channel *list = PyErr_Occurred() ? NULL : fbpy_room_take(room, out->n_channels + 1, sizeof *list);
     for (size_t i = 0; list && i < out->n_channels; i++) {
-        PyObject *word;
-        int value;
-        unsigned int feature;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(channels, (Py_ssize_t)i), "OI", &word, &feature) ||
-            (value = fbpy_choice(FBY_OPTIONS_CHANNEL, word)) < 0)
+        PyObject *channel = PyTuple_GET_ITEM(channels, (Py_ssize_t)i);
+        const unsigned long feature = PyLong_AsUnsignedLong(fbpy_option_given(channel, "feature"));
+        const int value = PyErr_Occurred() ? -1 : fbpy_choice(FBY_OPTIONS_CHANNEL, fbpy_option_given(channel, "value"));
+        if (value < 0)
             return -1;
-        list[i] = (fby_channel){.value = (fby_channel_value)value, .feature = feature};
+        list[i] = (fby_channel){.value = (fby_channel_value)value, .feature = (uint32_t)feature};
     }
     out->channels = list;
     if (list && positions != Py_None && !(out->positions = fbpy_lookup_of(state, positions, room)))

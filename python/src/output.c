@@ -99,7 +99,7 @@ static int parse_axes(PyObject *list, fbpy_room *room, fby_output *out)
     return axes ? 0 : -1;
 }
 
-/* A dict of the output's options, with tuples for ops, make, column_ops, after and reshape; or a row of a pipeline's. */
+/* A dict of the output's options, with tuples for ops, make, column_ops, after and reshape; or of name, pipeline and place. */
 int fbpy_output_parse(fbpy_state *state, PyObject *spec, fbpy_room *room, fby_output *out)
 {
     int of_pipeline = fbpy_pipeline_output(state, spec, out);

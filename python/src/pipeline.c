@@ -318,15 +318,12 @@ static const fby_output *output_at(PyObject *op, Py_ssize_t i)
 
 int fbpy_pipeline_output(fbpy_state *state, PyObject *spec, fby_output *out)
 {
-    PyObject *columns, *core;
-    const char *name;
-    int from;
-    Py_ssize_t i;
-    if (!PyTuple_Check(spec) || PyTuple_GET_SIZE(spec) != 5 || !Py_IS_TYPE(PyTuple_GET_ITEM(spec, 3), state->pipeline_type))
+    PyObject *core = PyDict_Check(spec) ? fbpy_option_given(spec, "pipeline") : Py_None;
+    if (!Py_IS_TYPE(core, state->pipeline_type))
         return 0;
-    if (!PyArg_ParseTuple(spec, "siOOn", &name, &from, &columns, &core, &i))
-        return -1;
-    const fby_output *output = output_at(core, i);
+    const char *name = PyUnicode_AsUTF8(fbpy_option_given(spec, "name"));
+    const Py_ssize_t i = name ? PyLong_AsSsize_t(fbpy_option_given(spec, "place")) : -1;
+    const fby_output *output = PyErr_Occurred() ? NULL : output_at(core, i);
     if (!output)
         return -1;
     *out = *output;

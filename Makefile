@@ -20,7 +20,7 @@ C_FILES = $(shell git ls-files -co --exclude-standard -- '*.c' '*.h' | grep -v '
 PYTHON_INPUTS = $(shell find src include python helper cli cmake CMakeLists.txt pyproject.toml -type f -not -name '*.pyc' 2>/dev/null)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build python wheels wheels-twice sdist matrix deb test check check-all asan ubsan tsan aarch64 fuzz fuzz-smoke fuzz-long faults budgets regressions interrupts bench demo recipes docs fmt fmt-check lint install clean
+.PHONY: help setup build python wheels wheels-twice sdist matrix deb test check check-all asan ubsan tsan aarch64 fuzz fuzz-smoke fuzz-long faults budgets regressions interrupts kills bench demo recipes docs fmt fmt-check lint install clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -153,6 +153,9 @@ regressions: build ## forebay bench --against ten times on an idle and on a busy
 interrupts: build python ## Ctrl-C in every wait and all work that takes long, 100 times each (an hour); PYTEST_ARGS="-k epochs": some of them
 	FOREBAY_CLI=$(CURDIR)/$(BUILD)/forebay FOREBAY_INTERRUPTS=$(or $(TIMES),100) $(PY) -m pytest -q tests/python/test_interrupts.py \
 	    tests/python/test_hdf5_interrupt.py $(PYTEST_ARGS)
+
+kills: build python ## kill -9 a pack at 20 random moments, shuffled and not, and let it go on: the same bytes; TIMES=20
+	FOREBAY_CLI=$(CURDIR)/$(BUILD)/forebay FOREBAY_PACK_KILLS=$(or $(TIMES),20) $(PY) -m pytest -q tests/python/test_pack.py -k killed $(PYTEST_ARGS)
 
 # --- the rest ------------------------------------------------------------------------------------------------------------
 

@@ -100,6 +100,19 @@ static json_t *to_json(const pack_options *o, const fby_pack_info *info, double 
                      info->contents, "rows_hash", info->verified ? json_string(info->rows_hash) : json_null(), "seconds", seconds);
 }
 
+/* Where another option than those of loading is the way out. */
+static int pack_error(const fby_error *err)
+{
+    switch (err->code) {
+    case FBY_E_BUDGET: return cli_error(CLI_FAILED, "--memory with the figures above, or a smaller --batch", "%s", err->message);
+    case FBY_E_DATA:
+        return cli_error(CLI_FAILED, "--columns without that column, or --format arrow; what --verify finds: pack again", "%s",
+                         err->message);
+    case FBY_E_UNSUPPORTED: return cli_error(CLI_FAILED, "--format arrow, or --columns without it", "%s", err->message);
+    default: return cli_library_error(err);
+    }
+}
+
 static int pack(fby_dataset *ds, const void *values, char *const *paths, size_t n_paths)
 {
     (void)paths, (void)n_paths;
@@ -127,7 +140,7 @@ static int pack(fby_dataset *ds, const void *values, char *const *paths, size_t 
     const double seconds = cli_now() - begun;
     cli_progress_end();
     if (status != FBY_OK)
-        return cli_library_error(&err);
+        return pack_error(&err);
     if (o->source.json)
         return cli_print_json(to_json(o, &info, seconds), 17);
     if (o->dry_run)

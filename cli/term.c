@@ -98,13 +98,25 @@ int cli_error(int code, const char *try, const char *fmt, ...)
     return code;
 }
 
+static const char *io_hint(int error)
+{
+    switch (error) {
+    case ENOSPC:
+    case EDQUOT: return "make room on that disk, or choose a folder on another one";
+    case EFBIG: return "a higher limit on the size of files (ulimit -f), or smaller files";
+    case EROFS: return "choose a folder on a file system that is not mounted read-only";
+    case EACCES:
+    case EPERM: return "check that you may read the files, and write to the folder";
+    default: return "check that the path exists and that you may read it";
+    }
+}
+
 int cli_library_error(const fby_error *err)
 {
     /* Where the command line can say more than the library does. */
     static const char *const here[FBY_STATUS_COUNT] = {
         [FBY_E_ARG] = "--help",
         [FBY_E_NOMEM] = "a smaller --memory or --superbatch, or fewer columns",
-        [FBY_E_IO] = "check that the path exists and that you may read it",
         [FBY_E_FORMAT] = "restore the file or write it again; leave it out for now by naming the others",
         [FBY_E_SCHEMA] = "forebay inspect PATH for the columns there are; --missing-columns fill where some files lack one",
         [FBY_E_UNSUPPORTED] = "leave the column out: --columns with the ones you need",
@@ -119,7 +131,7 @@ int cli_library_error(const fby_error *err)
     };
     const char *try = NULL;
     if ((unsigned)err->code < FBY_STATUS_COUNT)
-        try = here[err->code] ? here[err->code] : library[err->code];
+        try = err->code == FBY_E_IO ? io_hint(err->sys_errno) : here[err->code] ? here[err->code] : library[err->code];
     const char *message = err->message[0] ? err->message : fby_status_text(err->code);
     return cli_error(err->code == FBY_E_ARG ? CLI_USAGE : CLI_FAILED, try, "%s", message);
 }

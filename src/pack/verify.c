@@ -3,7 +3,7 @@
  * no order changes, and that no missing, doubled or changed row leaves as it was.
  *
  * A row is hashed as a text of its values that is the same wherever they lay: nulls are told apart from values, lists and strings say how long
- * they are; values under a null are not looked at.
+ * they are; values under a null are not looked at. Times are seconds and nanoseconds, since a format that lacks a unit stores them in another.
  */
 #include "base/cancel.h"
 #include "dataset/dataset.h"
@@ -16,6 +16,7 @@ typedef struct node {
     fby__arrow_format format;
     const struct ArrowArray *array;
     const uint8_t *validity;
+    int64_t per_second; /* of times and timestamps, the unit; else 0 */
     uint32_t n_children;
     const struct node *children; /* those behind it in the list */
 } node;
@@ -37,12 +38,19 @@ static uint64_t count_nodes(const struct ArrowSchema *schema)
     return n;
 }
 
+static int64_t per_second(const fby_field *field)
+{
+    static const int64_t units[] = {[FBY_UNIT_S] = 1, [FBY_UNIT_MS] = 1000, [FBY_UNIT_US] = 1000000, [FBY_UNIT_NS] = 1000000000};
+    return field->kind == FBY_KIND_TIME || field->kind == FBY_KIND_TIMESTAMP ? units[field->unit] : 0;
+}
+
 /* Children of one node follow one another; the list has room for all. */
 static fby_status list_nodes(const struct ArrowSchema *schema, const struct ArrowArray *array, node *at, node_list *list, fby_error *err)
 {
     FBY__TRY(fby__arrow_format_parse(schema->format, &at->format, err));
     at->array = array;
     at->validity = at->format.storage != FBY__ARROW_NULL && array->null_count != 0 && array->n_buffers > 0 ? array->buffers[0] : NULL;
+    at->per_second = per_second(&at->format.field);
     at->n_children = (uint32_t)schema->n_children;
     node *children = &list->nodes[list->n];
     at->children = children;
@@ -53,6 +61,18 @@ static fby_status list_nodes(const struct ArrowSchema *schema, const struct Arro
 }
 
 static int put_u64(fby__buf *b, uint64_t v) { return fby__buf_put(b, &v, sizeof v); }
+
+static int put_time(fby__buf *b, const node *n, uint64_t i)
+{
+    const void *values = n->array->buffers[1];
+    const int64_t v = n->format.width == 4 ? ((const int32_t *)values)[i] : ((const int64_t *)values)[i];
+    int64_t seconds = v / n->per_second, rest = v % n->per_second;
+    if (rest < 0) {
+        seconds--;
+        rest += n->per_second;
+    }
+    return put_u64(b, (uint64_t)seconds) | put_u64(b, (uint64_t)(rest * (1000000000 / n->per_second)));
+}
 
 static int put_value(fby__buf *b, const node *n, uint64_t row);
 
@@ -76,7 +96,10 @@ static int put_value(fby__buf *b, const node *n, uint64_t row)
     uint64_t first = 0, count = 0;
     switch (n->format.storage) {
     case FBY__ARROW_BITS: there = bit(a->buffers[1], i); return fby__buf_put(b, &there, 1);
-    case FBY__ARROW_FIXED: return fby__buf_put(b, (const uint8_t *)a->buffers[1] + i * n->format.width, n->format.width);
+    case FBY__ARROW_FIXED:
+        if (n->per_second)
+            return put_time(b, n, i);
+        return fby__buf_put(b, (const uint8_t *)a->buffers[1] + i * n->format.width, n->format.width);
     case FBY__ARROW_VAR32:
     case FBY__ARROW_LIST32:
         first = (uint64_t)((const int32_t *)a->buffers[1])[i];
@@ -175,8 +198,11 @@ fby_status fby__pack_verify(fby__pack *p, char text[33], fby_error *err)
     if (status == FBY_OK)
         status = sum_rows(p, packed, NULL, 0, &of_pack, err);
     if (status == FBY_OK && (fby_dataset_rows(packed) != p->rows || !fby__hash_equal(of_source, of_pack)))
-        status = fby__fail(err, FBY_E_DATA, "'%s' does not hold the rows of its source: %llu of %llu rows, and their hashes differ", p->to,
-                           (unsigned long long)fby_dataset_rows(packed), (unsigned long long)p->rows);
+        status =
+            fby__fail(err, FBY_E_DATA,
+                      "'%s' does not hold the rows of its source: %llu of %llu rows, and their hashes differ. Disk, memory or this program "
+                      "is at fault: remove it, and pack again",
+                      p->work, (unsigned long long)fby_dataset_rows(packed), (unsigned long long)p->rows);
     fby_dataset_close(packed);
     fby__hash_text(of_pack, text);
     return status;

@@ -17,93 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import forebay as fb
+from pack_cases import contents, every_type, floats, order_of, read, write
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLI = pathlib.Path(os.environ.get("FOREBAY_CLI", ROOT / "build/forebay"))
 needs_cli = pytest.mark.skipif(not CLI.exists(), reason=f"no command at {CLI}: run make, or set FOREBAY_CLI")
-
-
-def floats(n, seed=0, columns=8):
-    rng = np.random.default_rng(seed)
-    return pa.table({"i": np.arange(n), **{f"x{c}": rng.standard_normal(n).astype("f4") for c in range(columns)}})
-
-
-def values(rng, kind, n):
-    """n random values of a type, None among them; lists of all lengths, nested ones too."""
-    if pa.types.is_struct(kind):
-        parts = [values(rng, field.type, n) for field in kind]
-        return [None if rng.random() < 0.2 else dict(zip((f.name for f in kind), row)) for row in zip(*parts)]
-    if pa.types.is_map(kind):
-        return [None if rng.random() < 0.2 else [(f"k{i}", v) for i, v in enumerate(values(rng, kind.item_type, rng.randrange(4)))] for _ in range(n)]
-    if pa.types.is_fixed_size_list(kind):
-        return [None if rng.random() < 0.2 else values(rng, kind.value_type, kind.list_size) for _ in range(n)]
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return [None if rng.random() < 0.2 else values(rng, kind.value_type, rng.randrange(5)) for _ in range(n)]
-    return [None if rng.random() < 0.2 else value(rng, kind) for _ in range(n)]
-
-
-def value(rng, kind):
-    if pa.types.is_null(kind):
-        return None
-    if pa.types.is_boolean(kind):
-        return rng.random() < 0.5
-    if pa.types.is_integer(kind):
-        return rng.randrange(100) if str(kind).startswith("u") else rng.randrange(-100, 100)
-    if kind == pa.float16():
-        return np.float16(rng.gauss(0, 1))
-    if pa.types.is_floating(kind):
-        return float(np.float32(rng.gauss(0, 1)))
-    if pa.types.is_fixed_size_binary(kind):
-        return rng.randbytes(kind.byte_width)
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return rng.randbytes(rng.randrange(20))
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return "".join(rng.choice("aöü€x") for _ in range(rng.randrange(12)))
-    if pa.types.is_decimal(kind):
-        from decimal import Decimal
-
-        return Decimal(rng.randrange(-(10**6), 10**6)).scaleb(-kind.scale)
-    return pa.scalar(rng.randrange(10**4), pa.int64() if kind.bit_width == 64 else pa.int32()).cast(kind).as_py()
-
-
-TYPES = [
-    pa.bool_(), pa.int8(), pa.uint16(), pa.int32(), pa.uint64(), pa.float16(), pa.float32(), pa.float64(), pa.string(), pa.binary(), pa.binary(5),
-    pa.decimal128(12, 3), pa.decimal256(50, 2), pa.date32(), pa.time32("ms"), pa.time64("us"), pa.timestamp("us"), pa.timestamp("ns", "UTC"),
-    pa.duration("ms"), pa.list_(pa.int32()), pa.list_(pa.string()), pa.list_(pa.list_(pa.float32())), pa.list_(pa.float32(), 3), pa.list_(pa.string(), 2),
-    pa.struct([("a", pa.int16()), ("b", pa.string()), ("c", pa.list_(pa.bool_()))]), pa.list_(pa.struct([("a", pa.float64()), ("b", pa.list_(pa.int8(), 2))])),
-    pa.map_(pa.string(), pa.int64()), pa.struct([("a", pa.struct([("b", pa.list_(pa.string()))]))]), pa.null(),
-]  # fmt: skip
-
-
-def every_type(n, seed):
-    rng = random.Random(seed)
-    return pa.table({"i": pa.array(range(n)), **{f"c{i}": pa.array(values(rng, t, n), t) for i, t in enumerate(TYPES)}})
-
-
-def write(table, folder, files=3, row_group_size=700):
-    folder.mkdir()
-    step = -(-len(table) // files)
-    for i in range(files):
-        with pa.OSFile(str(folder / f"{i}.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table.slice(i * step, step), max_chunksize=row_group_size)
-    return folder
-
-
-def read(folder):
-    files = sorted(folder.glob("part-*"))
-    tables = [pa.ipc.open_file(f).read_all() if f.suffix == ".arrow" else pq.read_table(f) for f in files]
-    for table in tables:
-        table.validate(full=True)
-    return pa.concat_tables(tables)
-
-
-def contents(folder):
-    return {p.name: p.read_bytes() for p in sorted(folder.iterdir()) if p.is_file()}
-
-
-def order_of(ds, seed):
-    loader = ds.rows().loader({"i": "i"}, batch_size=1000, shuffle="full", seed=seed, streams=1, tail="keep")
-    return np.concatenate([np.asarray(batch["i"]).ravel() for batch in loader])
 
 
 # ---- order and values ----
@@ -120,41 +38,6 @@ def test_a_pack_read_in_file_order_is_the_loaders_first_epoch(tmp_path):
     again = fb.open(tmp_path / "out")
     found = [np.asarray(batch["i"]) for batch in again.rows().loader({"i": "i"}, batch_size=999, shuffle="none", tail="keep")]
     assert np.array_equal(np.concatenate(found).ravel(), order)
-
-
-@pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
-@pytest.mark.parametrize("shuffle", ["full", "none"])
-def test_every_type_is_what_pyarrow_takes(tmp_path, shuffle, codec):
-    ds = fb.open(write(every_type(2500, seed=3), tmp_path / "src"))
-    fb.pack(ds, tmp_path / "out", seed=11, shuffle=shuffle, codec=codec, batch=300, rows_per_file=1000, threads=3, verify=True)
-    packed, table = read(tmp_path / "out"), pa.table(ds)
-    order = order_of(ds, 11) if shuffle == "full" else np.arange(2500)
-    expected = table.take(order)
-    assert packed.schema.equals(table.schema)
-    for name in table.column_names:
-        assert packed[name].to_pylist() == expected[name].to_pylist(), name
-    batches = [batch.num_rows for f in sorted((tmp_path / "out").glob("*.arrow")) for batch in _batches(f)]
-    assert batches == [300, 300, 300, 100] * 2 + [300, 200]
-
-
-def _batches(path):
-    reader = pa.ipc.open_file(path)
-    return [reader.get_batch(i) for i in range(reader.num_record_batches)]
-
-
-@pytest.mark.parametrize("codec", ["auto", "none", "lz4", "snappy"])
-def test_parquet_files_hold_the_same_rows_in_row_groups_of_the_batch(tmp_path, codec):
-    source = every_type(2500, seed=4).drop_columns(["c17", "c18"])  # what Parquet has no type for is in test_write_parquet.py
-    ds = fb.open(write(source, tmp_path / "src"))
-    fb.pack(ds, tmp_path / "out", seed=11, format="parquet", codec=codec, batch=300, rows_per_file=1000, threads=2, verify=True)
-    fb.pack(ds, tmp_path / "arrow", seed=11, batch=300, rows_per_file=1000)
-    packed, expected = pa.table(fb.open(tmp_path / "out")), read(tmp_path / "arrow")
-    for name in expected.column_names:
-        assert packed[name].to_pylist() == expected[name].to_pylist(), name
-    first = pq.ParquetFile(tmp_path / "out/part-00000.parquet")
-    assert [first.metadata.row_group(i).num_rows for i in range(first.num_row_groups)] == [300, 300, 300, 100]
-    assert first.metadata.metadata[b"forebay.seed"] == b"11"
-    assert first.read(["i"])["i"].to_pylist() == expected["i"].slice(0, 1000).to_pylist()
 
 
 def test_rows_are_the_same_in_each_of_three_memories(tmp_path):
@@ -201,15 +84,6 @@ def test_tables_in_memory_chosen_columns_and_no_rows(tmp_path):
     with pytest.raises(fb.SchemaError, match="nothing"):
         fb.pack(table, tmp_path / "x", columns="nothing")
     assert not (tmp_path / "x").exists()
-
-
-def test_the_hash_of_rows_depends_on_values_and_not_on_order(tmp_path):
-    table = every_type(800, seed=9)
-    first = fb.pack(table, tmp_path / "a", seed=1, verify=True)
-    second = fb.pack(table, tmp_path / "b", shuffle="none", verify=True, codec="zstd")
-    other = fb.pack(table.set_column(0, "i", pa.array([*range(799), 5])), tmp_path / "c", verify=True)
-    assert first.rows_hash == second.rows_hash != other.rows_hash
-    assert first.rows_hash is not None and len(first.rows_hash) == 32
 
 
 # ---- options ----
@@ -431,26 +305,6 @@ def test_a_plan_that_is_no_file_is_said(tmp_path, kind):
         os.mkfifo(work / "plan")
     with pytest.raises((OSError, fb.FormatError), match=r"forebay-pack/plan"):
         fb.pack(fb.open(floats(100)), tmp_path / "out")
-
-
-@needs_cli
-def test_a_full_disk_is_said_and_leaves_nothing_under_a_final_name(tmp_path):
-    import resource
-
-    write(floats(100_000), tmp_path / "src")
-    command = [CLI, "pack", tmp_path / "src", "--to", tmp_path / "out", "--no-cache"]
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-    def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
-
-    result = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit, restore_signals=False)
-    assert result.returncode == 1
-    assert "cannot write" in result.stderr and "too large" in result.stderr
-    assert [p.name for p in (tmp_path / "out").iterdir()] == [".forebay-pack"]
-    assert not list((tmp_path / "out/.forebay-pack").glob("*.new"))
-    assert subprocess.run(command, capture_output=True).returncode == 0
-    assert len(read(tmp_path / "out")) == 100_000
 
 
 @needs_cli

@@ -239,6 +239,11 @@ const char *cli_layout_name(const fby_output_info *info);
 int cli_contents_print(const fby_dataset *ds);
 int cli_contents_json(const fby_dataset *ds, json_t *root);
 
+/* --- inspect_pack.c: what a pack was made of; nothing for other files ---------------------------------------------------------- */
+
+int cli_packed_print(const fby_dataset *ds);
+int cli_packed_json(const fby_dataset *ds, json_t *root);
+
 /* --- report_json.c ------------------------------------------------------------------------------------------------------------ */
 
 #define CLI_REPORT_SCHEMA 1 /* of reports as JSON; Python's SCHEMA is the same */

@@ -437,6 +437,8 @@ static int print_json_report(fby_dataset *ds, const inspect_options *o, const co
                   "open", "seconds", (double)stats.elapsed_ns * 1e-9, "files_from_cache", (json_int_t)stats.files_from_cache,
                   "metadata_bytes_read", (json_int_t)stats.metadata_bytes_read, "cache_written", (int)stats.cache_written);
     int code = cli_contents_json(ds, root);
+    if (code == CLI_CONTINUE)
+        code = cli_packed_json(ds, root);
     if (code == CLI_CONTINUE && o->files)
         code = add_files_json(ds, root);
     if (code == CLI_CONTINUE && o->blocks)
@@ -490,6 +492,8 @@ static int print_text_report(fby_dataset *ds, const inspect_options *o, char *co
                cli_count(n_files), cli_plain);
 
     int code = cli_contents_print(ds);
+    if (code == CLI_CONTINUE)
+        code = cli_packed_print(ds);
     if (code == CLI_CONTINUE && o->files)
         code = print_files(ds);
     if (code == CLI_CONTINUE && o->blocks)
@@ -579,7 +583,9 @@ const cli_command cli_inspect = {
              "--json: {command, forebay, rows, files, row_groups, blocks, stored_bytes, sampled_files, identity, fingerprint,\n"
              "columns: [{path, type, kind, dtype, nullable, codecs, encodings, chunks, values, nulls, compressed_bytes,\n"
              "uncompressed_bytes}], notes: [text], open: {seconds, …}} and file_list, block_list, chunk_list when asked for;\n"
-             "of HDF5 files also contents: [{path, kind, type, shape, dimensions, layout, chunks, filters, …}] of the first one.\n",
+             "of HDF5 files also contents: [{path, kind, type, shape, dimensions, layout, chunks, filters, …}] of the first one;\n"
+             "of a pack also pack: {version, source_identity, source_contents, shuffle, seed, codec, batch, rows_per_file, columns,\n"
+             "source_root, source_fingerprint, rows_hash}, as far as the first file and _pack.json beside it say so.\n",
     .options = options,
     .run = run,
 };

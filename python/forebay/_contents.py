@@ -1,4 +1,4 @@
-"""What a file holds beyond its table: groups, data sets, attributes. HDF5 and NetCDF-4."""
+"""What a file holds beyond its table: groups, data sets, attributes of HDF5 and NetCDF-4; key-value metadata of Parquet and Arrow."""
 
 from __future__ import annotations
 

@@ -3,8 +3,11 @@
 #define FBY_FORMAT_CONTENTS_H
 
 #include "base/arena.h"
+#include "base/bytes.h"
 
 #include <forebay/contents.h>
+
+#define FBY__CONTENTS_TEXTS 10000u
 
 struct fby_contents {
     fby__arena arena;    /* everything pointed to */
@@ -13,5 +16,12 @@ struct fby_contents {
     const char **notes; /* owned */
     size_t n_notes, cap_notes;
 };
+
+/* Of formats without objects: a root, whose attributes are the file's key-value metadata. contents.c */
+
+/** The root, with room for so many texts. FBY_E_UNSUPPORTED beyond FBY__CONTENTS_TEXTS. */
+fby_status fby__contents_begin(fby_contents *c, size_t most, fby_error *err);
+/** One of them, copied; of a name that comes again, the first counts. At most as many calls as fby__contents_begin was told. */
+fby_status fby__contents_add_text(fby_contents *c, fby__bytes name, fby__bytes value, fby_error *err);
 
 #endif

@@ -47,12 +47,8 @@ static fby_status write_rows(fby__pack *p, fby__pack_source *source, fby__writer
 
 static fby_status write_metadata(const fby__pack *p, fby__writer *writer, fby_error *err)
 {
-    const fby__key_value metadata[FBY__PACK_METADATA] = {{"forebay.version", fby_version()},
-                                                         {"forebay.source_identity", fby_dataset_identity(p->ds)},
-                                                         {"forebay.source_contents", fby__dataset_contents(p->ds)},
-                                                         {"forebay.shuffle", p->order.shuffled ? "full" : "none"},
-                                                         {"forebay.seed", p->seed_text}};
-    return fby__writer_end(writer, metadata, p->order.shuffled ? 5 : 4, err);
+    fby__key_value metadata[FBY__PACK_METADATA];
+    return fby__writer_end(writer, metadata, fby__pack_metadata(p, metadata), err);
 }
 
 /* end: of the rows that this thread wants one after the other. */

@@ -50,6 +50,7 @@ static void pack_fini(fby__pack *p)
     fby__free(p->to);
     fby__free(p->work);
     fby__buf_fini(&p->plan);
+    fby__buf_fini(&p->words.columns);
 }
 
 static void say(const fby__pack *p, fby_pack_info *info)
@@ -93,21 +94,22 @@ static fby_status write_files(fby__pack *p, fby_error *err)
 static fby_status make(fby__pack *p, fby_pack_info *info, fby_error *err)
 {
     bool finished;
-    char hash[sizeof info->rows_hash] = "";
-    FBY__TRY(fby__pack_describe(p, err));
+    FBY__TRY(fby__pack_describe(p, false, err));
     FBY__TRY(fby__pack_folder_begin(p, &finished, err));
     if (!finished)
         FBY__TRY(write_files(p, err));
     if (p->o->verify) { /* before anything has a final name */
         FBY__TRY(begin_phase(p, "verifying", err));
-        FBY__TRY(fby__pack_verify(p, hash, err));
+        FBY__TRY(fby__pack_verify(p, p->rows_hash, err));
     }
-    if (!finished)
+    if (!finished) {
+        FBY__TRY(fby__pack_describe(p, true, err));
         FBY__TRY(fby__pack_folder_finish(p, err));
+    }
     say(p, info);
     info->written_bytes = fby__pack_written_bytes(p);
     info->verified = p->o->verify;
-    memcpy(info->rows_hash, hash, sizeof hash);
+    memcpy(info->rows_hash, p->rows_hash, sizeof p->rows_hash);
     return FBY_OK;
 }
 
@@ -120,8 +122,8 @@ static fby_status pack(fby__pack *p, const char *to, fby_pack_info *info, fby_er
     p->work = p->to ? fby__format("%s/.forebay-pack", p->to) : NULL;
     if (!p->work)
         return fby__fail_nomem(err, "a pack");
-    (void)snprintf(p->seed_text, sizeof p->seed_text, "%llu", (unsigned long long)p->o->seed);
     FBY__TRY(fby__pack_layout(p, err));
+    FBY__TRY(fby__pack_say(p, err));
     p->total = p->rows * ((p->order.shuffled ? 2 : 1) + (p->o->verify ? 2 : 0));
     if (!p->o->dry_run)
         return make(p, info, err);

@@ -1,7 +1,8 @@
 /*
  * Between the files of a pack.
  *
- *     layout.c    options ─► batches, files, buckets; what the pack says of itself
+ *     layout.c    options ─► batches, files, buckets
+ *     provenance.c what the pack says of itself
  *     folder.c    the target folder: begun, gone on with, finished; files that appear whole
  *     scatter.c   pass 1: blocks of the source ─► scatter files, each with a segment a bucket
  *     bucket.c    a bucket's rows, read from all scatter files
@@ -41,7 +42,13 @@
 #define FBY__PACK_AT_ONCE ((size_t)4 << 20) /* bytes read and written between two looks at the token */
 #define FBY__PACK_BUCKETS 65536u            /* at most */
 
-enum { FBY__PACK_WORKERS = 32, FBY__PACK_METADATA = 5 };
+enum { FBY__PACK_WORKERS = 32, FBY__PACK_METADATA = 9 };
+
+/** Options as texts, for the metadata of files. */
+typedef struct fby__pack_words {
+    char seed[24], batch[24], rows_per_file[24];
+    fby__buf columns; /* owned: the chosen ones, as JSON, with a NUL; empty: all */
+} fby__pack_words;
 
 typedef struct fby__pack {
     /* set once */
@@ -60,8 +67,9 @@ typedef struct fby__pack {
     fby__buf plan;            /* the text of the manifest */
     fby__write_format format; /* as codec: of the writer */
     const char *codec, *extension;
-    char seed_text[24];
-    int lock; /* file descriptor of the work folder's lock; -1 = none */
+    fby__pack_words words;
+    char rows_hash[33]; /* of verify; "" = not yet */
+    int lock;           /* file descriptor of the work folder's lock; -1 = none */
     bool resumed;
     struct fby__pack_scatter *scatters; /* owned: by first block, complete from pass 1 on */
     size_t n_scatters, cap_scatters;
@@ -79,12 +87,22 @@ typedef struct fby__pack {
 fby_status fby__pack_layout(fby__pack *p, fby_error *err);
 /** n_buckets, and what follows of it. 0: as many as the memory asks for. */
 fby_status fby__pack_set_buckets(fby__pack *p, uint32_t n, fby_error *err);
-/** The text of plan and manifest. */
-fby_status fby__pack_describe(fby__pack *p, fby_error *err);
 /** Bytes of a bucket that a worker may hold. */
 uint64_t fby__pack_bucket_room(const fby__pack *p);
 /** "part-00007.arrow"; the caller's. */
 char *fby__pack_file_name(const fby__pack *p, uint64_t file);
+
+/* ---- provenance.c ---- */
+
+/** p->words, once the layout is known. */
+fby_status fby__pack_say(fby__pack *p, fby_error *err);
+/**
+ * p->plan: the text of the plan, or, with what only this run knows (where the source lay, the hash of its rows), of the manifest. The plan is a
+ * function of the source and the options that the pack's bytes depend on.
+ */
+fby_status fby__pack_describe(fby__pack *p, bool manifest, fby_error *err);
+/** What every file of the pack says of itself; how many. Borrowed from the pack. */
+size_t fby__pack_metadata(const fby__pack *p, fby__key_value out[FBY__PACK_METADATA]);
 
 /* ---- folder.c ---- */
 

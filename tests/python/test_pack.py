@@ -354,3 +354,53 @@ def test_the_command_says_what_it_did_as_json(tmp_path):
         assert said[word] == getattr(done, word), word
     missing = subprocess.run([CLI, "pack", tmp_path / "src"], capture_output=True, text=True)
     assert missing.returncode == 2 and "--to DIR" in missing.stderr
+
+
+# ---- what a pack says of itself ----
+
+
+@needs_cli
+@pytest.mark.parametrize("format", ["arrow", "parquet"])
+def test_a_pack_says_what_it_was_made_of(tmp_path, format):
+    ds = fb.open(write(floats(1000), tmp_path / "src"))
+    done = fb.pack(ds, tmp_path / "out", seed=5, format=format, codec="zstd", batch=50, rows_per_file=400, columns=["x1", "i"], verify=True)
+    again = fb.open(tmp_path / "out")
+    said = dict(again.attrs)
+    said.pop("ARROW:schema", None)
+    in_files = {
+        "version": fb.__version__.split("+")[0],
+        "source_identity": ds.identity,
+        "source_contents": done.source_contents,
+        "shuffle": "full",
+        "codec": "zstd",
+        "batch": "50",
+        "rows_per_file": "400",
+        "seed": "5",
+        "columns": '["x1", "i"]',
+    }
+    assert said == {f"forebay.{key}": value for key, value in in_files.items()}
+    manifest = json.loads((tmp_path / "out/_pack.json").read_text())
+    assert (manifest["source_root"], manifest["rows_hash"], manifest["batch"]) == (str(tmp_path / "src"), done.rows_hash, 50)
+    shown = subprocess.run([CLI, "inspect", tmp_path / "out", "--json", "--no-cache"], check=True, capture_output=True)
+    beside = {"source_root": manifest["source_root"], "rows_hash": done.rows_hash, "source_fingerprint": ds.fingerprint}
+    assert json.loads(shown.stdout)["pack"] == {**in_files, "batch": 50, "rows_per_file": 400, "seed": 5, "columns": ["x1", "i"], **beside}
+    text = subprocess.run([CLI, "inspect", tmp_path / "out", "--no-cache"], check=True, capture_output=True, text=True).stdout
+    for line in ("shuffle full, seed 5", f"{tmp_path / 'src'}, contents", "batches of 50 rows, 400 rows a file, columns x1, i", done.rows_hash):
+        assert line in text
+    os.remove(tmp_path / "out/_pack.json")  # the files still know most of it
+    alone = json.loads(subprocess.run([CLI, "inspect", tmp_path / "out", "--json", "--no-cache"], check=True, capture_output=True).stdout)["pack"]
+    assert alone["source_contents"] == done.source_contents and "source_root" not in alone
+    source = subprocess.run([CLI, "inspect", tmp_path / "src", "--json", "--no-cache"], check=True, capture_output=True).stdout
+    assert "pack" not in json.loads(source)
+
+
+def test_where_the_source_lies_decides_no_byte_and_no_resuming(tmp_path):
+    src = write(floats(200_000), tmp_path / "src", row_group_size=5_000)
+    fb.pack(fb.open(src), tmp_path / "whole", batch=50)
+    unfinished(fb.open(src), tmp_path / "out", batch=50)
+    src.rename(tmp_path / "moved")
+    done = fb.pack(fb.open(tmp_path / "moved"), tmp_path / "out", batch=50)
+    assert done.resumed
+    a, b = contents(tmp_path / "whole"), contents(tmp_path / "out")
+    assert json.loads(a.pop("_pack.json"))["source_root"] == str(src) and json.loads(b.pop("_pack.json"))["source_root"] == str(tmp_path / "moved")
+    assert a == b

@@ -31,6 +31,7 @@ const fby__format_ops fby__ipc_ops = {
     .locate = fby__ipc_locate,
     .decode_panel = fby__ipc_decode_panel,
     .decode_arrow = fby__ipc_decode_arrow,
+    .contents = fby__ipc_contents,
     .describe = fby__ipc_describe,
     .note = ipc_note,
 };

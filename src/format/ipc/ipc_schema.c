@@ -3,15 +3,17 @@
  * supported and what is refused, as for tables in memory; and the nodes by which batches list lengths and buffers.
  */
 #include "block/arrow.h"
+#include "format/contents.h"
 #include "format/ipc/ipc.h"
 #include "format/ipc/ipc_types.h"
 
 #include <string.h>
 
 /* Slots of the tables in Schema.fbs, Message.fbs and File.fbs; a union takes two, the first for its type. */
-enum { FOOTER_VERSION, FOOTER_SCHEMA };
+enum { FOOTER_VERSION, FOOTER_SCHEMA, FOOTER_CUSTOM = 4 };
 enum { MESSAGE_VERSION, MESSAGE_HEADER_TYPE, MESSAGE_HEADER };
-enum { SCHEMA_ENDIANNESS, SCHEMA_FIELDS };
+enum { SCHEMA_ENDIANNESS, SCHEMA_FIELDS, SCHEMA_CUSTOM };
+enum { PAIR_KEY, PAIR_VALUE };
 enum { FIELD_NAME, FIELD_NULLABLE, FIELD_TYPE_TYPE, FIELD_TYPE, FIELD_DICTIONARY, FIELD_CHILDREN };
 enum { DICTIONARY_ID, DICTIONARY_INDEX, DICTIONARY_ORDERED, DICTIONARY_KIND };
 
@@ -286,5 +288,41 @@ fby_status fby__ipc_schema_read(fby__ipc_table *table, fby_error *err)
     if (status == FBY_OK)
         status = make_nodes(table, &r, err);
     fby__free(r.ids);
+    return status;
+}
+
+/* ---- key-value metadata ---- */
+
+static fby_status add_pairs(fby__flatbuffer *b, const fby__flat_vector *pairs, uint64_t *io_bytes, fby_contents *out, fby_error *err)
+{
+    for (uint32_t i = 0; i < pairs->n; i++) {
+        const fby__flat_table pair = fby__flat_element(b, pairs, i);
+        const fby__bytes key = fby__flat_string(b, &pair, PAIR_KEY), value = fby__flat_string(b, &pair, PAIR_VALUE);
+        *io_bytes += key.n + value.n;
+        if (b->damaged || *io_bytes > b->n) /* elements may share their bytes, and writers do not do it */
+            return damaged(err, "a position lies outside of it");
+        FBY__TRY(fby__contents_add_text(out, key, value, err));
+    }
+    return FBY_OK;
+}
+
+fby_status fby__ipc_contents(fby__file *file, const fby__table *base, fby_contents *out, fby_error *err)
+{
+    const fby__ipc_table *table = fby__ipc(base);
+    fby__flatbuffer b = fby__flatbuffer_of((fby__bytes){table->metadata.data, table->metadata.n});
+    const fby__flat_table root = fby__flat_root(&b);
+    const fby__flat_table schema = fby__flat_table_in(&b, &root, table->is_stream ? MESSAGE_HEADER : FOOTER_SCHEMA);
+    const fby__flat_vector none = {0}, of_file = table->is_stream ? none : fby__flat_vector_in(&b, &root, FOOTER_CUSTOM, 4),
+                           of_schema = fby__flat_vector_in(&b, &schema, SCHEMA_CUSTOM, 4);
+    uint64_t bytes = 0;
+    fby_status status = b.damaged ? damaged(err, "a position lies outside of it") : FBY_OK;
+    if (status == FBY_OK)
+        status = fby__contents_begin(out, (size_t)of_file.n + of_schema.n, err);
+    if (status == FBY_OK)
+        status = add_pairs(&b, &of_file, &bytes, out, err);
+    if (status == FBY_OK)
+        status = add_pairs(&b, &of_schema, &bytes, out, err);
+    if (status != FBY_OK)
+        fby__error_context(err, "'%s'", fby__file_path(file));
     return status;
 }

@@ -3,15 +3,14 @@
  *
  *     PAR1 · column chunks · (indexes) · file metadata (Thrift) · its length, u32 · PAR1
  *
- * One read of the last 64 KiB, a second only for a longer footer. Nothing in it is trusted: counts are checked against
- * the bytes that remain before anything is allocated, offsets against the file. num_rows of the file is ignored (it can
+ * Nothing in it is trusted: counts are checked against the bytes that remain (footer_bytes.c finds them) before anything
+ * is allocated, offsets against the file. num_rows of the file is ignored (it can
  * be wrong: the row groups' are summed), and so are path_in_schema, statistics other than the null count, and versions.
  */
 #include "format/parquet/meta.h"
 
 #include "base/checked.h"
 
-#define TAIL_BYTES 65536u
 #define MAX_ELEMENTS (1u << 20)
 /* The fewest bytes that each can take in Thrift, with what Parquet requires: bounds what a short footer can make us
  * allocate. */
@@ -474,56 +473,13 @@ static fby_status parse_footer(fby__file *file, uint64_t footer_offset, fby__byt
     return FBY_OK;
 }
 
-static fby_status check_tail(const char *path, uint64_t file_bytes, const uint8_t end[8], fby_error *err)
-{
-    if (memcmp(end + 4, "PARE", 4) == 0)
-        return fby__fail_at(err, FBY_E_UNSUPPORTED, file_bytes - 4, "%s: the file is encrypted (it ends with 'PARE'); decrypt it first",
-                            path);
-    if (memcmp(end + 4, "PAR1", 4) != 0)
-        return fby__fail_at(err, FBY_E_FORMAT, file_bytes - 4,
-                            "%s: does not end with 'PAR1' (%llu bytes): it is cut short or not Parquet; copy or write it again", path,
-                            (unsigned long long)file_bytes);
-    uint32_t n = fby__load_u32(end);
-    if (n == 0 || n > file_bytes - 12)
-        return fby__fail_at(err, FBY_E_FORMAT, file_bytes - 8, "%s: states a footer of %u bytes in a file of %llu; copy or write it again",
-                            path, n, (unsigned long long)file_bytes);
-    return FBY_OK;
-}
-
 fby_status fby__pq_open(fby__file *file, fby__table **out, fby_error *err)
 {
-    const char *path = fby__file_path(file);
-    uint64_t size = fby__file_stamp_of(file)->size_bytes;
-    if (size < 12)
-        return fby__fail_at(err, FBY_E_FORMAT, 0, "%s: has %llu bytes, too few for a Parquet file; copy or write it again", path,
-                            (unsigned long long)size);
-    size_t tail_n = (size_t)fby__min_u64(size, TAIL_BYTES), footer_n, kept;
-    uint8_t *tail = fby__malloc(tail_n), *whole = NULL;
-    fby__bytes footer;
-    fby_status st;
-    if (!tail)
-        return fby__fail_nomem(err, "a Parquet footer");
-    st = fby__file_read(file, size - tail_n, tail, tail_n, err);
-    if (st == FBY_OK)
-        st = check_tail(path, size, tail + tail_n - 8, err);
-    if (st != FBY_OK)
-        goto done;
-    footer_n = fby__load_u32(tail + tail_n - 8);
-    footer = (fby__bytes){tail + tail_n - 8 - footer_n, footer_n};
-    if (footer_n > tail_n - 8) { /* the rest of it lies before what was read */
-        kept = tail_n - 8;
-        whole = fby__malloc(footer_n);
-        st = whole ? fby__file_read(file, size - 8 - footer_n, whole, footer_n - kept, err) : fby__fail_nomem(err, "a Parquet footer");
-        if (st != FBY_OK)
-            goto done;
-        memcpy(whole + footer_n - kept, tail, kept);
-        footer.data = whole;
-    }
-    st = parse_footer(file, size - 8 - footer_n, footer, out, err);
-done:
-    fby__free(tail);
-    fby__free(whole);
-    return st;
+    fby__pq_footer footer;
+    FBY__TRY(fby__pq_footer_read(file, &footer, err));
+    const fby_status status = parse_footer(file, footer.offset, footer.bytes, out, err);
+    fby__free(footer.memory);
+    return status;
 }
 
 /* ---- tables ---- */

@@ -1,4 +1,4 @@
-/* Between the metadata files of the Parquet reader: footer.c, schema.c, pages.c, freeze.c. */
+/* Between the metadata files of the Parquet reader: footer.c, footer_bytes.c, schema.c, pages.c, freeze.c. */
 #ifndef FBY_FORMAT_PARQUET_META_H
 #define FBY_FORMAT_PARQUET_META_H
 
@@ -77,6 +77,14 @@ typedef struct fby__pq_element {
  * carry the column, not the file.
  */
 fby_status fby__pq_schema_tree(const fby__pq_element *elements, uint32_t n, fby__schema_element **out, uint32_t *out_n, fby_error *err);
+
+typedef struct fby__pq_footer {
+    uint8_t *memory;  /* owned: fby__free */
+    fby__bytes bytes; /* in it: Thrift */
+    uint64_t offset;  /* in the file */
+} fby__pq_footer;
+/** FBY_E_FORMAT, FBY_E_UNSUPPORTED (encrypted), FBY_E_IO, with the path. footer_bytes.c */
+fby_status fby__pq_footer_read(fby__file *file, fby__pq_footer *out, fby_error *err);
 
 /** The value of "ARROW:schema" among a footer's key_value_metadata, borrowed from it; empty when there is none. arrow_schema.c */
 fby__bytes fby__pq_arrow_schema(fby__thrift *t, uint8_t type);

@@ -82,5 +82,6 @@ const fby__format_ops fby__parquet_ops = {
     .locate = pq_locate,
     .decode_panel = fby__pq_decode_panel,
     .decode_arrow = pq_decode_arrow,
+    .contents = fby__pq_contents,
     .describe = fby__pq_describe,
 };

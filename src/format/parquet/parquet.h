@@ -151,7 +151,8 @@ fby_status fby__pq_thaw(fby__bytes bytes, fby__schema *schema, fby__table **out,
 void fby__pq_destroy(fby__table *table);
 void fby__pq_leaf_bounds(const fby__table *table, uint32_t group, uint32_t leaf, fby__leaf_bounds *out);
 fby_status fby__pq_locate(const fby__table *table, fby__file *file, uint32_t group, uint64_t row_begin, uint64_t row_end,
-                          fby__leaf_source *sources, size_t n, fby_error *err); /* pages.c */
+                          fby__leaf_source *sources, size_t n, fby_error *err);                           /* pages.c */
+fby_status fby__pq_contents(fby__file *file, const fby__table *table, fby_contents *out, fby_error *err); /* footer_bytes.c */
 fby_status fby__pq_describe(const fby__table *table, fby__file *file, uint32_t group, uint32_t leaf, fby_chunk_info *out, fby_error *err);
 fby_status fby__pq_decode_panel(const fby__decode *request, fby__scratch *scratch, fby_error *err); /* panel.c */
 fby_status fby__pq_decode_arrow(const fby__table *table, const char *file_name, uint32_t group, uint64_t row_begin, uint64_t row_end,

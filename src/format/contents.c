@@ -1,0 +1,66 @@
+/* Key-value metadata as the attributes of a root: what files of formats without objects hold beyond their table. */
+#include "format/contents.h"
+
+#include "base/error.h"
+#include "block/schema.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static fby_status no_memory(fby_error *err) { return fby__fail_nomem(err, "the contents of a file"); }
+
+fby_status fby__contents_begin(fby_contents *c, size_t most, fby_error *err)
+{
+    if (most > FBY__CONTENTS_TEXTS)
+        return fby__fail(err, FBY_E_UNSUPPORTED, "its metadata have %zu keys; %u is the limit", most, FBY__CONTENTS_TEXTS);
+    fby_attribute *list = fby__arena_alloc(&c->arena, most * sizeof *list);
+    if (!list || fby__grow((void **)&c->objects, &c->cap, 1, sizeof *c->objects) != 0)
+        return no_memory(err);
+    c->objects[0] = (fby_object){.path = "/", .kind = FBY_OBJECT_GROUP, .attributes = list, .type = "", .filters = "", .direct = true};
+    c->n = 1;
+    return FBY_OK;
+}
+
+static bool is_there(const fby_object *root, fby__bytes name)
+{
+    for (uint32_t i = 0; i < root->n_attributes; i++)
+        if (strlen(root->attributes[i].name) == name.n && memcmp(root->attributes[i].name, name.data, name.n) == 0)
+            return true;
+    return false;
+}
+
+static fby_status note_key(fby_contents *c, fby_error *err)
+{
+    static const char TEXT[] = "some keys of its metadata are no UTF-8 text: they are left out";
+    if (c->n_notes)
+        return FBY_OK;
+    if (fby__grow((void **)&c->notes, &c->cap_notes, 1, sizeof *c->notes) != 0)
+        return no_memory(err);
+    c->notes[c->n_notes++] = TEXT;
+    return FBY_OK;
+}
+
+fby_status fby__contents_add_text(fby_contents *c, fby__bytes name, fby__bytes value, fby_error *err)
+{
+    fby_object *root = &c->objects[0];
+    const char *key = name.n ? (const char *)name.data : "", *text = value.n ? (const char *)value.data : "";
+    if (!fby__schema_text_valid(key, name.n))
+        return note_key(c, err);
+    if (is_there(root, name))
+        return FBY_OK;
+    const char **texts = fby__arena_alloc(&c->arena, sizeof *texts);
+    uint64_t *bytes = fby__arena_alloc(&c->arena, sizeof *bytes);
+    const char *copy = fby__arena_copy(&c->arena, key, name.n);
+    if (!texts || !bytes || !copy || !(texts[0] = fby__arena_copy(&c->arena, text, value.n)))
+        return no_memory(err);
+    bytes[0] = value.n;
+    ((fby_attribute *)(uintptr_t)root->attributes)[root->n_attributes++] = /* the arena's: fby__contents_begin made room */
+        (fby_attribute){.name = copy,
+                        .type = "string",
+                        .dtype = FBY_DTYPE_NONE,
+                        .n = 1,
+                        .strings = texts,
+                        .string_bytes = bytes,
+                        .utf8 = fby__schema_text_valid(text, value.n)};
+    return FBY_OK;
+}

@@ -1,0 +1,119 @@
+/*
+ * What a pack says of itself: in each of its files, in its plan, and in its manifest.
+ *
+ * Files and plan are functions of the source and the options. What only one run knows (where the source lay, its fingerprint with the times of
+ * files, the hash of its rows) is the manifest's alone, but for the fingerprint: an unfinished pack goes on with files of the same times only.
+ */
+#include "dataset/dataset.h"
+#include "pack/pack_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int put_text_n(fby__buf *b, const char *text, size_t n)
+{
+    int failed = fby__buf_put(b, "\"", 1);
+    for (size_t i = 0; i < n; i++) {
+        char escaped[8];
+        const unsigned char c = (unsigned char)text[i];
+        if (c == '"' || c == '\\')
+            failed |= fby__buf_put(b, (char[]){'\\', (char)c}, 2);
+        else if (c < 32)
+            failed |= fby__buf_put(b, escaped, (size_t)snprintf(escaped, sizeof escaped, "\\u%04x", c));
+        else
+            failed |= fby__buf_put(b, text + i, 1);
+    }
+    return failed | fby__buf_put(b, "\"", 1);
+}
+
+static int put_text(fby__buf *b, const char *text) { return put_text_n(b, text, strlen(text)); }
+
+static int put_name(fby__buf *b, const char *name) { return fby__buf_put(b, "  ", 2) | put_text(b, name) | fby__buf_put(b, ": ", 2); }
+
+static int put_member(fby__buf *b, const char *name, const char *text)
+{
+    return put_name(b, name) | put_text(b, text) | fby__buf_put(b, ",\n", 2);
+}
+
+static int put_number(fby__buf *b, const char *name, uint64_t n)
+{
+    char text[32];
+    return put_name(b, name) | fby__buf_put(b, text, (size_t)snprintf(text, sizeof text, "%llu,\n", (unsigned long long)n));
+}
+
+static int put_columns(fby__buf *b, const struct ArrowSchema *schema)
+{
+    int failed = fby__buf_put(b, "[", 1);
+    for (int64_t i = 0; i < schema->n_children; i++)
+        failed |= (i ? fby__buf_put(b, ", ", 2) : 0) | put_text(b, schema->children[i]->name);
+    return failed | fby__buf_put(b, "]", 1);
+}
+
+/* The folder that the names of the source's files are relative to; of tables in memory there is none. */
+static int put_root(fby__buf *b, const fby_dataset *ds)
+{
+    if (fby__dataset_file_count(ds) == 0)
+        return 0;
+    const fby__file_facts file = fby__dataset_facts(ds, 0);
+    if (!file.name || !file.path)
+        return 0;
+    const size_t n = strlen(file.path), m = strlen(file.name);
+    size_t root = n > m && strcmp(file.path + n - m, file.name) == 0 ? n - m : (size_t)(fby__path_base(file.path) - file.path);
+    while (root > 1 && file.path[root - 1] == '/')
+        root--;
+    return put_name(b, "source_root") | put_text_n(b, file.path, root) | fby__buf_put(b, ",\n", 2);
+}
+
+fby_status fby__pack_describe(fby__pack *p, bool manifest, fby_error *err)
+{
+    fby__buf *b = &p->plan;
+    b->n = 0;
+    int failed = fby__buf_put(b, "{\n", 2);
+    failed |= put_number(b, "pack", 1);
+    failed |= put_member(b, "forebay", fby_version());
+    failed |= put_member(b, "source_identity", fby_dataset_identity(p->ds));
+    failed |= put_member(b, "source_contents", fby__dataset_contents(p->ds));
+    failed |= put_member(b, "source_fingerprint", fby_dataset_fingerprint(p->ds));
+    failed |= manifest ? put_root(b, p->ds) : 0;
+    failed |= put_member(b, "shuffle", p->order.shuffled ? "full" : "none");
+    failed |= put_number(b, "seed", p->o->seed);
+    failed |= put_member(b, "format", p->extension);
+    failed |= put_member(b, "codec", p->codec);
+    failed |= put_number(b, "rows", p->rows);
+    failed |= put_number(b, "files", p->n_files);
+    failed |= put_number(b, "rows_per_file", p->rows_per_file);
+    failed |= put_number(b, "batch", p->batch_rows);
+    failed |= manifest && p->rows_hash[0] ? put_member(b, "rows_hash", p->rows_hash) : 0;
+    failed |= put_name(b, "columns") | put_columns(b, &p->schema) | fby__buf_put(b, "\n}\n", 3);
+    return failed ? fby__fail_nomem(err, "a pack") : FBY_OK;
+}
+
+fby_status fby__pack_say(fby__pack *p, fby_error *err)
+{
+    fby__pack_words *w = &p->words;
+    (void)snprintf(w->seed, sizeof w->seed, "%llu", (unsigned long long)p->o->seed);
+    (void)snprintf(w->batch, sizeof w->batch, "%llu", (unsigned long long)p->batch_rows);
+    (void)snprintf(w->rows_per_file, sizeof w->rows_per_file, "%llu", (unsigned long long)p->rows_per_file);
+    if (p->o->n_columns && (put_columns(&w->columns, &p->schema) | fby__buf_put(&w->columns, "", 1)) != 0)
+        return fby__fail_nomem(err, "a pack");
+    return FBY_OK;
+}
+
+size_t fby__pack_metadata(const fby__pack *p, fby__key_value out[FBY__PACK_METADATA])
+{
+    const fby__pack_words *w = &p->words;
+    const fby__key_value always[] = {{"forebay.version", fby_version()},
+                                     {"forebay.source_identity", fby_dataset_identity(p->ds)},
+                                     {"forebay.source_contents", fby__dataset_contents(p->ds)},
+                                     {"forebay.shuffle", p->order.shuffled ? "full" : "none"},
+                                     {"forebay.codec", p->codec},
+                                     {"forebay.batch", w->batch},
+                                     {"forebay.rows_per_file", w->rows_per_file}};
+    size_t n = sizeof always / sizeof *always;
+    memcpy(out, always, sizeof always);
+    if (p->order.shuffled)
+        out[n++] = (fby__key_value){"forebay.seed", w->seed};
+    if (w->columns.n)
+        out[n++] = (fby__key_value){"forebay.columns", (const char *)w->columns.data};
+    return n;
+}

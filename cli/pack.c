@@ -36,7 +36,7 @@ static const cli_option options[] = {
     {"memory", 'm', CLI_SIZE, offsetof(pack_options, memory), "SIZE", "what packing may hold (default: half of what is free)", NULL},
     {"threads", 0, CLI_COUNT, offsetof(pack_options, threads), "N", "threads that write (default: the CPUs)", NULL},
     {"verify", 0, CLI_FLAG, offsetof(pack_options, verify), NULL, "read both again, and compare the hashes of their rows", NULL},
-    {"dry-run", 0, CLI_FLAG, offsetof(pack_options, dry_run), NULL, "say what would be done, and do nothing", NULL},
+    {"dry-run", 0, CLI_FLAG, offsetof(pack_options, dry_run), NULL, "say sizes, passes and time, and leave nothing behind", NULL},
     CLI_SOURCE_OPTIONS(pack_options),
 };
 
@@ -73,11 +73,17 @@ static void print_sizes(const pack_options *o, const fby_pack_info *info)
     cli_table_addf(&table, "%s, about %s in memory", cli_size(info->source_bytes), cli_size(info->decoded_bytes));
     cli_table_add(&table, "passes");
     if (info->passes > 1)
-        cli_table_addf(&table, "%u, through %s of %s in %s%s", info->passes, info->buckets == 1 ? "a bucket" : "buckets",
-                       cli_size(info->scratch_bytes), o->to, info->buckets == 1 ? "" : " meanwhile");
+        cli_table_addf(&table, "%u, through %s bucket%s in %s: %s meanwhile, beside the pack", info->passes, cli_count(info->buckets),
+                       info->buckets == 1 ? "" : "s", o->to, cli_size(info->scratch_bytes));
     else
         cli_table_addf(&table, "%u", info->passes);
-    if (!o->dry_run) {
+    if (o->dry_run) {
+        cli_table_add(&table, "size");
+        cli_table_addf(&table, "about %s", cli_size(info->expected_bytes));
+        cli_table_add(&table, "time");
+        cli_table_addf(&table, "%s%s", info->expected_ns ? "about " : "unknown: nothing can be written there",
+                       info->expected_ns ? cli_seconds(1e-9 * (double)info->expected_ns) : "");
+    } else {
         cli_table_add(&table, "written");
         cli_table_add(&table, cli_size(info->written_bytes));
     }
@@ -91,13 +97,15 @@ static void print_sizes(const pack_options *o, const fby_pack_info *info)
 
 static json_t *to_json(const pack_options *o, const fby_pack_info *info, double seconds)
 {
-    return json_pack("{s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:b, s:s, s:o, s:f}", "command", "pack",
-                     "forebay", fby_version(), "to", o->to, "dry_run", (int)o->dry_run, "rows", (json_int_t)info->rows, "files",
+    json_t *expected = info->expected_ns ? json_real(1e-9 * (double)info->expected_ns) : json_null();
+    return json_pack("{s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:b, s:s, s:o, s:I, s:o, s:f}", "command",
+                     "pack", "forebay", fby_version(), "to", o->to, "dry_run", (int)o->dry_run, "rows", (json_int_t)info->rows, "files",
                      (json_int_t)info->files, "rows_per_file", (json_int_t)info->rows_per_file, "batch", (json_int_t)info->batch_rows,
                      "source_bytes", (json_int_t)info->source_bytes, "decoded_bytes", (json_int_t)info->decoded_bytes, "scratch_bytes",
                      (json_int_t)info->scratch_bytes, "written_bytes", (json_int_t)info->written_bytes, "passes", (int)info->passes,
                      "buckets", (int)info->buckets, "resumed", (int)info->resumed, "verified", (int)info->verified, "source_contents",
-                     info->contents, "rows_hash", info->verified ? json_string(info->rows_hash) : json_null(), "seconds", seconds);
+                     info->contents, "rows_hash", info->verified ? json_string(info->rows_hash) : json_null(), "expected_bytes",
+                     (json_int_t)info->expected_bytes, "expected_seconds", expected, "seconds", seconds);
 }
 
 /* Where another option than those of loading is the way out. */
@@ -181,7 +189,8 @@ const cli_command cli_pack = {
              "hidden folder alone; the same command goes on with it, whatever stopped the one before. DIR/_pack.json, written\n"
              "last, says what the pack was made of. --json: {command, forebay, to, dry_run, rows, files, rows_per_file, batch,\n"
              "source_bytes, decoded_bytes, scratch_bytes, written_bytes, passes, buckets, resumed, verified, source_contents,\n"
-             "rows_hash, seconds}.\n",
+             "rows_hash, expected_bytes, expected_seconds, seconds}. --dry-run tries a batch, and how fast the disk is, to say how\n"
+             "large the pack would be and about how long it would take.\n",
     .options = options,
     .run = run,
 };

@@ -48,7 +48,7 @@ typedef struct fby_pack_opts {
     uint64_t memory_bytes; /* what packing may hold; 0 = half of what the process may take. Decides no byte of the pack */
     int n_threads;         /* 0 = the CPUs that the process may use. Decides no byte either */
     bool verify;           /* read both again, and compare their rows: the order-independent sum of a 128-bit hash of each */
-    bool dry_run;          /* say what would be done, and do nothing */
+    bool dry_run;          /* say what would be done, and leave nothing behind: a batch is tried, and how fast the disk is */
     fby_progress_fn progress;
     void *progress_user;
 } fby_pack_opts;
@@ -66,8 +66,10 @@ typedef struct fby_pack_info {
     uint32_t buckets;                   /* that rows are scattered into */
     bool resumed;                       /* it went on where another one had stopped */
     bool verified;
-    char contents[33];  /* of the source: 32 hex digits, as fby_loader_state has them */
-    char rows_hash[33]; /* with verify: the sum */
+    char contents[33];       /* of the source: 32 hex digits, as fby_loader_state has them */
+    char rows_hash[33];      /* with verify: the sum */
+    uint64_t expected_bytes; /* dry run: about, of the pack's files; else 0 */
+    uint64_t expected_ns;    /* dry run: about, what packing takes; else, and where the folder cannot be written, 0 */
 } fby_pack_info;
 
 /**

@@ -37,6 +37,10 @@ class Pack(NamedTuple):
     """Of the source, as ``state["contents"]`` has it."""
     rows_hash: str | None
     """With `verify`, the sum of the hashes of all rows."""
+    expected_bytes: int | None
+    """With `dry_run`, about, of the pack's files."""
+    expected_seconds: float | None
+    """With `dry_run`, about, that packing takes; None where the folder cannot be written."""
 
 
 @advised()
@@ -88,7 +92,8 @@ def pack(
     verify : bool
         Read source and pack again, and compare the sums of 128-bit hashes of their rows: a DataError if they differ.
     dry_run : bool
-        Say what would be done, and do nothing.
+        Say what would be done, how large it would be and about how long it would take, and leave nothing behind. A batch is tried, and how fast
+        the disk is.
     progress : bool or callable, optional
         As of :func:`open`: rows moved so far, of how many, and what is done with them.
 

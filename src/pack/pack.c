@@ -128,7 +128,7 @@ static fby_status pack(fby__pack *p, const char *to, fby_pack_info *info, fby_er
     if (!p->o->dry_run)
         return make(p, info, err);
     say(p, info);
-    return FBY_OK;
+    return fby__pack_forecast(p, info, err);
 }
 
 fby_status fby_pack(fby_dataset *ds, const char *to, const fby_pack_opts *opts, fby_pack_info *out, fby_error *err)

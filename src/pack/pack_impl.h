@@ -9,6 +9,7 @@
  *     source.c    or, without a shuffle, rows as the source has them
  *     files.c     pass 2: rows in their new order ─► files of the pack
  *     verify.c    the sum of the hashes of all rows
+ *     forecast.c  what a dry run expects
  *     pack.c      one after the other
  *
  *     to/part-00000.arrow …        the pack; appear at the end, one rename after the other
@@ -179,11 +180,13 @@ fby_status fby__batches_add(fby__batches *b, struct ArrowArray *array, void *mem
 void fby__batches_drop(fby__batches *b, size_t n); /* the first n */
 void fby__batches_fini(fby__batches *b);
 
-/* ---- files.c, verify.c, pack.c ---- */
+/* ---- files.c, verify.c, forecast.c, pack.c ---- */
 
 fby_status fby__pack_write_all(fby__pack *p, fby_error *err);
 /** Both sums, compared. text: of the sum. */
 fby_status fby__pack_verify(fby__pack *p, char text[33], fby_error *err);
+/** expected_bytes and expected_ns, once the rest is said. */
+fby_status fby__pack_forecast(const fby__pack *p, fby_pack_info *out, fby_error *err);
 /** A block of the source; where the reader's part of the memory is too small, an error that says of which memory it is a part. */
 fby_status fby__pack_read(fby__arrow_reader *reader, uint32_t block, struct ArrowArray *out, fby_error *err);
 /** From the calling thread, every now and then: progress; FBY_E_CANCELLED. */

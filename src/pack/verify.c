@@ -149,12 +149,13 @@ static fby_status add_block(const struct ArrowSchema *schema, const struct Arrow
 
 /* ---- data sets ---- */
 
+/* Nothing else holds memory by now. */
 static fby_status sum_rows(fby__pack *p, fby_dataset *ds, const char *const *columns, size_t n_columns, fby__hash128 *out, fby_error *err)
 {
     fby__arrow_reader *reader;
     fby_status status = FBY_OK;
     *out = (fby__hash128){0, 0};
-    FBY__TRY(fby__arrow_reader_open(ds, columns, n_columns, p->memory_bytes / 4, &reader, err));
+    FBY__TRY(fby__arrow_reader_open(ds, columns, n_columns, p->memory_bytes, &reader, err));
     for (uint32_t b = 0; status == FBY_OK && b < fby__dataset_block_count(ds); b++) {
         struct ArrowArray array;
         status = fby__cancel_check(err);

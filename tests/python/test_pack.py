@@ -4,7 +4,9 @@ import json
 import math
 import os
 import pathlib
+import pty
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -94,7 +96,59 @@ def test_a_dry_run_says_sizes_and_writes_nothing(tmp_path):
     plan = fb.pack(ds, tmp_path / "out", dry_run=True, batch=100, rows_per_file=2500)
     assert (plan.rows, plan.files, plan.batch, plan.passes, plan.written_bytes) == (10_000, 4, 100, 2, 0)
     assert plan.decoded_bytes == 10_000 * (8 + 8 * 4)
-    assert not (tmp_path / "out").exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["src"]
+
+
+@pytest.mark.parametrize("format, codec", [("arrow", "none"), ("arrow", "lz4"), ("parquet", "zstd")])
+def test_a_dry_run_expects_the_size_and_about_the_time(tmp_path, format, codec):
+    ds = fb.open(write(floats(1_000_000), tmp_path / "src", row_group_size=20_000))
+    options = {"format": format, "codec": codec, "memory": "64MiB", "batch": 5000}
+    plan = fb.pack(ds, tmp_path / "deep/er/out", dry_run=True, **options)
+    began = time.monotonic()
+    done = fb.pack(ds, tmp_path / "out", **options)
+    took = time.monotonic() - began
+    assert plan.expected_bytes == pytest.approx(done.written_bytes, rel=0.1)
+    assert took / 8 < plan.expected_seconds < 8 * took  # on machines that do other things, too
+    assert done.expected_bytes is None and done.expected_seconds is None
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "src"]
+
+
+def test_a_dry_run_where_nothing_can_be_written_knows_no_time(tmp_path):
+    plan = fb.pack(floats(1000), "/proc/nowhere", dry_run=True)
+    assert plan.expected_seconds is None and plan.expected_bytes > 1000 * 40
+    assert fb.pack(floats(0), tmp_path / "x", dry_run=True).expected_bytes is None
+
+
+@needs_cli
+def test_the_command_says_what_a_dry_run_expects(tmp_path):
+    write(floats(400_000), tmp_path / "src", row_group_size=20_000)
+    command = [CLI, "pack", tmp_path / "src", "--to", tmp_path / "out", "--no-cache", "--dry-run", "--memory", "16MiB", "--threads", "1"]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert "nothing was written" in text and re.search(r"time +about [\d.]+ (m?s|min)", text) and re.search(r"size +about 1[67]\.?\d* M", text)
+    assert re.search(r"passes +2, through \d+ buckets in .*meanwhile, beside the pack", text)
+    said = json.loads(subprocess.run([*command, "--json"], check=True, capture_output=True).stdout)
+    assert said["expected_seconds"] > 0 and said["buckets"] > 1 and said["expected_bytes"] > 400_000 * 40
+
+
+@needs_cli
+def test_the_command_shows_progress_on_a_terminal(tmp_path):
+    write(floats(1_000_000), tmp_path / "src", row_group_size=2_000)
+    parent, child = pty.openpty()
+    command = [CLI, "pack", tmp_path / "src", "--to", tmp_path / "out", "--no-cache", "--memory", "16MiB", "--verify"]
+    process = subprocess.Popen(command, stderr=child, stdout=subprocess.DEVNULL, env={**os.environ, "TERM": "xterm"})
+    os.close(child)
+    shown = b""
+    try:
+        while part := os.read(parent, 65536):
+            shown += part
+    except OSError:  # the other end is closed
+        pass
+    os.close(parent)
+    assert process.wait() == 0, shown
+    lines = shown.decode().split("\r\033[K")
+    assert any(re.fullmatch(r"(scattering|writing|verifying): \d+ %, [\d.]+ ?[kM]?rows/s, [\d.]+ .* left", line) for line in lines), lines
+    percent = [int(line.split(": ")[1].split(" %")[0]) for line in lines if " %" in line]
+    assert percent == sorted(percent) and lines[-1] == "", "it is gone when the command ends"
 
 
 def test_what_options_do_not_fit_is_said(tmp_path):

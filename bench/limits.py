@@ -130,7 +130,7 @@ def applied(change, name, settings):
         return name, {**settings, "transform_us": round(1000 * float(match[1]))}
     if change == "move batches to the device in transform=":
         return name, {**settings, "beside": 1}
-    if change == "compression=lz4 in the files":
+    if change == "forebay pack PATH --to DIR --codec lz4":
         return {"heavy": "light"}[name], settings
     raise ValueError(f"what is {change!r}?")
 

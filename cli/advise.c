@@ -100,7 +100,12 @@ typedef struct found {
     advise_costs costs;
     advise_machine machine;
     advise_notes notes;
+    json_t *report;         /* owned: of the sample */
+    uint64_t least_samples; /* a superbatch for which 70 % of the memory does; 0 = the one there is does, or none was found */
 } found;
+
+/** The least gain of packing that is worth its disk space. */
+#define WORTH_PACKING 1.2
 
 static const char *rate_text(double rate) { return isinf(rate) ? "no limit" : cli_rate(rate); }
 
@@ -136,9 +141,13 @@ static void print_text(const found *f)
     const double load = c->read_cpu + c->decompress_cpu + c->decode_cpu;
     printf("%s%s%s: %s samples, %s stored\n", cli_bold, cli_printable(f->path), cli_plain, cli_count(c->samples),
            cli_size(fby_dataset_stored_bytes(f->ds)));
-    printf("  storage     %s%s%s, %s/s, %s a read of 1 MiB (%s read)\n", f->storage.kind, f->storage.device[0] ? " " : "",
-           f->storage.device, cli_size((uint64_t)f->storage.bytes_per_second), cli_seconds(f->storage.read_seconds),
-           cli_size(f->storage.bytes_read));
+    if (isinf(f->storage.bytes_per_second))
+        printf("  storage     %s%s%s, %s: too little to tell how fast it is\n", f->storage.kind, f->storage.device[0] ? " " : "",
+               f->storage.device, cli_size(f->storage.bytes_read));
+    else
+        printf("  storage     %s%s%s, %s/s, %s a read of 1 MiB (%s read)\n", f->storage.kind, f->storage.device[0] ? " " : "",
+               f->storage.device, cli_size((uint64_t)f->storage.bytes_per_second), cli_seconds(f->storage.read_seconds),
+               cli_size(f->storage.bytes_read));
     printf("  machine     %.0f CPUs a rank, %.0f rank%s, %s of memory%s%s\n", m->threads, m->ranks, m->ranks == 1 ? "" : "s",
            cli_memory(m->memory_bytes), m->work_seconds > 0 ? ", a step takes " : "",
            m->work_seconds > 0 ? cli_seconds(m->work_seconds) : "");
@@ -149,19 +158,42 @@ static void print_text(const found *f)
            100 * c->decompress_cpu / (load + c->assemble_cpu), 100 * c->decode_cpu / (load + c->assemble_cpu),
            100 * c->assemble_cpu / (load + c->assemble_cpu));
     printf("\n  %sroofline, samples a second of a rank%s\n", cli_dim, cli_plain);
-    printf("  CPUs        %s\n  storage     %s\n  program     %s\n\n", rate_text(e.cpu), rate_text(e.storage), rate_text(e.work));
+    const double cold = m->storage_bytes_per_second / fmax(1, m->ranks) / fmax(1e-9, c->stored_bytes);
+    printf("  CPUs        %s\n  storage     %s%s%s\n  program     %s\n\n", rate_text(e.cpu), rate_text(e.storage),
+           isinf(e.storage) && !isinf(cold) ? " once the blocks are in memory; before, " : "",
+           isinf(e.storage) && !isinf(cold) ? rate_text(cold) : "", rate_text(e.work));
     print_expected(f);
     printf("\n  %smemory: superbatch + 2 blocks + 2 batches = %s at least; the next superbatch beside it = %s; all blocks decoded = %s%s\n",
            cli_dim, cli_memory(c->least_bytes), cli_memory(c->overlap_bytes), cli_memory(c->keep_all_bytes), cli_plain);
-    printf("  %ssettings    memory: %lluMiB, threads: %.0f%s\n", cli_bold, (unsigned long long)(e.budget_bytes >> 20), m->threads,
-           cli_plain);
-    if (e.budget_bytes < c->least_bytes)
-        printf("  %sthat is less than the superbatch needs: a smaller one (--superbatch), or more memory%s\n", cli_red, cli_plain);
+    if (e.fits || f->least_samples)
+        printf("  %ssettings    memory: %lluMiB, threads: %.0f%s%s%s\n", cli_bold, (unsigned long long)(e.budget_bytes >> 20), m->threads,
+               e.fits ? "" : ", superbatch: ", e.fits ? "" : cli_count(f->least_samples), cli_plain);
+    else
+        printf("  %s70 %% of the memory is %s, and the least budget is %s: more memory, fewer columns, or smaller row groups%s\n", cli_red,
+               cli_memory(e.budget_bytes), cli_memory(c->least_bytes), cli_plain);
+    const double factor = advise_expect_packed(c, m).rate / e.rate;
+    if (factor >= WORTH_PACKING || f->notes.packing)
+        printf("  packing     %s, × %.1f: %s\n", rate_text(advise_expect_packed(c, m).rate), factor, advise_pack_command(f->path));
     for (size_t i = 0; i < f->notes.n; i++)
         printf("  note        %s\n", cli_printable(f->notes.texts[i]));
 }
 
 static json_t *number_or_null(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+
+static json_t *settings_json(const found *f, const advise_expected *e)
+{
+    const bool takes = e->fits || f->least_samples;
+    return json_pack("{s:o, s:I, s:o, s:b}", "memory", takes ? json_integer((json_int_t)e->budget_bytes) : json_null(), "threads",
+                     (json_int_t)f->machine.threads, "superbatch",
+                     f->least_samples ? json_integer((json_int_t)f->least_samples) : json_null(), "fits", (int)takes);
+}
+
+static json_t *packing_json(const found *f, const advise_expected *e)
+{
+    const double rate = advise_expect_packed(&f->costs, &f->machine).rate, factor = rate / e->rate;
+    return json_pack("{s:o, s:o, s:b, s:o}", "samples_per_second", number_or_null(rate), "factor", number_or_null(factor), "worth_it",
+                     (int)(factor >= WORTH_PACKING || f->notes.packing), "command", cli_json_text(advise_pack_command(f->path)));
+}
 
 static int print_json(const found *f)
 {
@@ -184,13 +216,13 @@ static int print_json(const found *f)
     json_object_set_new(root, "forebay", json_string(fby_version()));
     json_object_set_new(root, "path", cli_json_text(f->path));
     json_object_set_new(root, "storage",
-                        json_pack("{s:s, s:s, s:f, s:f, s:I}", "kind", f->storage.kind, "device", f->storage.device, "bytes_per_second",
-                                  f->storage.bytes_per_second, "read_seconds", f->storage.read_seconds, "bytes_read",
+                        json_pack("{s:s, s:s, s:o, s:f, s:I}", "kind", f->storage.kind, "device", f->storage.device, "bytes_per_second",
+                                  number_or_null(f->storage.bytes_per_second), "read_seconds", f->storage.read_seconds, "bytes_read",
                                   (json_int_t)f->storage.bytes_read));
     json_object_set_new(root, "machine",
-                        json_pack("{s:f, s:f, s:I, s:f, s:f}", "threads", m->threads, "ranks", m->ranks, "memory_bytes",
+                        json_pack("{s:f, s:f, s:I, s:f, s:o}", "threads", m->threads, "ranks", m->ranks, "memory_bytes",
                                   (json_int_t)m->memory_bytes, "work_seconds", m->work_seconds, "storage_bytes_per_second",
-                                  m->storage_bytes_per_second));
+                                  number_or_null(m->storage_bytes_per_second)));
     json_object_set_new(root, "sample",
                         json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "stored_bytes", c->stored_bytes, "decoded_bytes", c->decoded_bytes,
                                   "delivered_bytes", c->delivered_bytes, "read_cpu_seconds", c->read_cpu, "decompress_cpu_seconds",
@@ -201,8 +233,12 @@ static int print_json(const found *f)
     json_object_set_new(root, "memory",
                         json_pack("{s:I, s:I, s:I}", "minimum_bytes", (json_int_t)c->least_bytes, "overlap_bytes",
                                   (json_int_t)c->overlap_bytes, "keep_all_bytes", (json_int_t)c->keep_all_bytes));
-    json_object_set_new(root, "settings",
-                        json_pack("{s:I, s:I}", "memory", (json_int_t)advise_budget(c, m, 1), "threads", (json_int_t)m->threads));
+    const advise_expected once = advise_expect(c, m, 1);
+    json_object_set_new(root, "settings", settings_json(f, &once));
+    json_object_set_new(root, "packing", packing_json(f, &once));
+    static const char *const VERDICT[] = {"limit", "confidence", "reason", "verdict", "cures"}; /* under the report's keys */
+    for (size_t i = 0; i < sizeof VERDICT / sizeof *VERDICT; i++)
+        json_object_set(root, VERDICT[i], json_object_get(f->report, VERDICT[i]));
     json_object_set_new(root, "expected", expected);
     json_object_set_new(root, "notes", notes);
     return cli_print_json(root, 9);
@@ -213,10 +249,14 @@ static int print_json(const found *f)
 /** All memory that the ranks and the page cache may have: what is asked for, else what is free within all limits. */
 static uint64_t memory_of(const advise_options *o, const fby_report *r) { return o->memory ? o->memory : r->memory_available_bytes; }
 
-/** What budgets are needed with so many threads, which each have memory of their own. */
-static int find_budgets(fby_dataset *ds, const bench_load *load, uint64_t threads, advise_costs *out)
+/** What budgets are needed with so many threads, which each have memory of their own; superbatch: 0 = as the loader has it. */
+static int find_budgets(fby_dataset *ds, const bench_load *load, uint64_t threads, uint64_t superbatch, advise_costs *out)
 {
     fby_loader_opts opts = load->opts;
+    if (superbatch) {
+        opts.superbatch_blocks = opts.superbatch_bytes = 0;
+        opts.superbatch_samples = superbatch;
+    }
     fby_loader *loader = NULL;
     fby_report r = {.size = sizeof r};
     fby_error err = {0};
@@ -229,6 +269,22 @@ static int find_budgets(fby_dataset *ds, const bench_load *load, uint64_t thread
         return cli_library_error(&err);
     budgets_of(&r, out);
     return CLI_CONTINUE;
+}
+
+/** Where 70 % of the memory is less than the least budget: a superbatch with which it is not. */
+static int find_superbatch(fby_dataset *ds, const bench_load *load, uint64_t now, found *f)
+{
+    advise_costs costs = f->costs;
+    uint64_t samples = now;
+    int code = CLI_CONTINUE;
+    for (int i = 0; code == CLI_CONTINUE && i < 8 && samples > 1 && !f->least_samples; i++) {
+        const double share = (double)advise_budget(&costs, &f->machine, 1) / fmax(1, (double)costs.least_bytes);
+        samples = (uint64_t)((double)samples * fmin(0.5, share));
+        code = samples ? find_budgets(ds, load, (uint64_t)f->machine.threads, samples, &costs) : CLI_CONTINUE;
+        if (code == CLI_CONTINUE && samples && advise_expect(&costs, &f->machine, 1).fits)
+            f->least_samples = samples;
+    }
+    return code;
 }
 
 static int advise(fby_dataset *ds, const advise_options *o, const bench_load *load, const char *path, fby_pipeline *pipeline)
@@ -253,13 +309,21 @@ static int advise(fby_dataset *ds, const advise_options *o, const bench_load *lo
                                      .work_seconds = o->work,
                                      .memory_bytes = memory_of(o, &r),
                                      .storage_bytes_per_second = f.storage.bytes_per_second};
-        advise_layout(ds, &f.costs, &f.notes);
+        advise_layout(ds, f.path, &f.costs, &f.notes);
+        f.report = cli_report_json(&r, loader);
     }
     fby_loader_close(loader);
     if (code == CLI_CONTINUE && o->threads)
-        code = find_budgets(ds, load, o->threads, &f.costs);
+        code = find_budgets(ds, load, o->threads, 0, &f.costs);
+    const bool fits = code == CLI_CONTINUE && advise_expect(&f.costs, &f.machine, 1).fits;
+    if (code == CLI_CONTINUE && !fits && r.superbatch_samples)
+        code = find_superbatch(ds, load, r.superbatch_samples, &f);
+    if (code == CLI_CONTINUE && o->write && !fits && !f.least_samples)
+        code = cli_error(CLI_FAILED, "more --memory, fewer columns, or smaller row groups",
+                         "advise: 70 %% of the memory is %s, less than the least budget of %s: nothing was written",
+                         cli_memory(advise_budget(&f.costs, &f.machine, 1)), cli_memory(f.costs.least_bytes));
     if (code == CLI_CONTINUE && o->write)
-        code = advise_write(pipeline, path, o->write, advise_budget(&f.costs, &f.machine, 1), (uint64_t)f.machine.threads);
+        code = advise_write(pipeline, path, o->write, advise_budget(&f.costs, &f.machine, 1), (uint64_t)f.machine.threads, f.least_samples);
     if (code == CLI_CONTINUE || code == CLI_OK) {
         code = CLI_OK;
         if (o->source.json)
@@ -268,6 +332,7 @@ static int advise(fby_dataset *ds, const advise_options *o, const bench_load *lo
             print_text(&f);
     }
     advise_notes_free(&f.notes);
+    json_decref(f.report);
     return code;
 }
 
@@ -326,13 +391,16 @@ const cli_command cli_advise = {
                 "  forebay advise basins.yaml --write tuned.yaml\n",
     .notes = "Parts of the files are read to see how fast the storage is, for 1.5 s, and leave the page cache for that; then an epoch is "
              "begun to see\n"
-             "what reading, decoding and assembling cost. All else is worked out: the CPUs work at 95 %, the budget is below 70 % of the "
+             "what reading, decoding and assembling cost. All else is worked out: the CPUs work at 95 %, the budget is at most 70 % of the "
              "memory,\n"
              "the page cache has 80 % of what is left.\n"
              "--json: {schema, command, forebay, path, storage: {kind, device, bytes_per_second, read_seconds, bytes_read}, machine: {…},\n"
              "sample: {…_bytes, …_cpu_seconds}, samples, first_batch_seconds, first_epoch_measured, memory: {minimum_bytes, overlap_bytes, "
              "keep_all_bytes},\n"
-             "settings: {memory, threads}, expected: [{times, samples_per_second, first_epoch_samples_per_second, epoch_seconds, cpu,\n"
+             "settings: {memory, threads, superbatch, fits}, packing: {samples_per_second, factor, worth_it, command}, limit, confidence, "
+             "reason,\n"
+             "verdict and cures of the sample as in a report, expected: [{times, samples_per_second, first_epoch_samples_per_second, "
+             "epoch_seconds, cpu,\n"
              "storage, work, limit, kept, page_cache, memory}], notes: [text]}; null where nothing limits.\n",
     .options = options,
     .run = run,

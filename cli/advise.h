@@ -6,9 +6,10 @@
 
 /** Where the files lie. */
 typedef struct advise_storage {
-    const char *kind;                      /* "NVMe", "SATA SSD", "disk", "NFS", …; static */
-    char device[64];                       /* "nvme0n1"; "" where there is none */
-    double bytes_per_second, read_seconds; /* of reads that no cache answered, as far as that can be had; of one such read */
+    const char *kind;        /* "NVMe", "SATA SSD", "disk", "NFS", …; static */
+    char device[64];         /* "nvme0n1"; "" where there is none */
+    double bytes_per_second; /* of reads that no cache answered, as far as that can be had; INFINITY: too little to tell */
+    double read_seconds;     /* of one such read */
     uint64_t bytes_read;
 } advise_storage;
 
@@ -39,24 +40,36 @@ typedef struct advise_expected {
     double kept, page_cache;   /* shares of the blocks that stay decoded; of the reads that the page cache answers */
     const char *limit;         /* the word of a fby_limit */
     uint64_t budget_bytes;     /* of one rank: advise_budget */
+    bool fits;                 /* that is no less than the least one: a loader takes it */
     double epoch_seconds;      /* after the first one */
 } advise_expected;
 
 /** Pure. `times`: the data are so many times as large. */
 advise_expected advise_expect(const advise_costs *costs, const advise_machine *machine, double times);
 
-/** Pure: the budget of one rank, below 70 % of the memory for all ranks, where the data are so many times as large. */
+/** Pure: what to expect of these data packed as Arrow files without a codec, whose rows are used as they lie. */
+advise_expected advise_expect_packed(const advise_costs *costs, const advise_machine *machine);
+
+/** Pure: the budget of one rank, in whole MiB, at most 70 % of the memory for all ranks, where the data are so many times as large. */
 uint64_t advise_budget(const advise_costs *costs, const advise_machine *machine, double times);
 
 /** What is wrong with how the files are written: owned texts. */
 typedef struct advise_notes {
     char **texts;
     size_t n;
+    bool packing; /* one of them is what packing cures */
 } advise_notes;
-void advise_layout(const fby_dataset *ds, const advise_costs *costs, advise_notes *out);
+void advise_layout(fby_dataset *ds, const char *path, const advise_costs *costs, advise_notes *out);
 void advise_notes_free(advise_notes *notes);
 
-/** Write a copy of a pipeline file with these settings, to a name that is not there yet. CLI_OK, or the code of an error that was printed. */
-int advise_write(const fby_pipeline *pipeline, const char *from, const char *to, uint64_t memory_bytes, uint64_t threads);
+/** The command that packs what a path leads to, for a shell. Overwritten by the next call. */
+const char *advise_pack_command(const char *path);
+
+/**
+ * Write a copy of a pipeline file with these settings, to a name that is not there yet. superbatch: 0 = as it is. CLI_OK, or the code of an error
+ * that was printed.
+ */
+int advise_write(const fby_pipeline *pipeline, const char *from, const char *to, uint64_t memory_bytes, uint64_t threads,
+                 uint64_t superbatch);
 
 #endif

@@ -9,6 +9,8 @@
 
 #define MIB ((uint64_t)1 << 20)
 
+enum { MANY_CHUNKS = 64, MANY_TEXTS = 1000, FEW_TEXTS = 10, MOST_COLUMNS = 64 };
+
 static void note(advise_notes *notes, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 static void note(advise_notes *notes, const char *fmt, ...)
@@ -51,11 +53,84 @@ static void note_row_groups(const fby_dataset *ds, advise_notes *notes)
         groups += block.row_begin == 0;
         largest = of_group > largest ? of_group : largest;
     }
+    notes->packing = largest > 1024 * MIB || (groups > 64 && stored / groups < 256 * 1024);
     if (largest > 1024 * MIB)
         note(notes, "the largest row group has %s stored: ones of 16 to 128 MiB are read and mixed in smaller pieces", cli_memory(largest));
-    if (groups > 64 && stored / groups < 256 * 1024)
+    const uint64_t files = fby_dataset_file_count(ds);
+    if (files >= 1000 && stored / files < 256 * 1024) {
+        notes->packing = true;
+        note(notes, "%s files have %s stored each in the mean: every one is found, opened and described by itself", cli_count(files),
+             cli_memory(stored / files));
+    } else if (groups > 64 && stored / groups < 256 * 1024)
         note(notes, "%s row groups have %s stored each in the mean: larger ones, of 16 to 128 MiB, cost less to find and to open",
              cli_count(groups), cli_memory(stored / groups));
+}
+
+/** Chunks that one row has to be put together from: cut across the axes inside of a row. */
+static void note_chunks(const fby_contents *contents, advise_notes *notes)
+{
+    const fby_object *o;
+    for (size_t i = 0; (o = fby_contents_object(contents, i)); i++) {
+        uint64_t chunks = 1;
+        for (uint32_t k = 1; o->chunk_index && k < o->ndim; k++)
+            chunks *= o->chunk[k] ? (o->shape[k] + o->chunk[k] - 1) / o->chunk[k] : 1;
+        if (o->column && chunks >= MANY_CHUNKS && o->chunk[0] > 1)
+            note(notes,
+                 "'%s' is cut across the wrong axes: a row lies in %s chunks of %s rows each; cut the first axis, and leave the others "
+                 "whole",
+                 o->path, cli_count(chunks), cli_count(o->chunk[0]));
+    }
+}
+
+/** Does all of a text say a number? */
+static bool is_number(const char *text, size_t n)
+{
+    char copy[40], *end;
+    if (n == 0 || n >= sizeof copy)
+        return false;
+    memcpy(copy, text, n);
+    copy[n] = 0;
+    (void)strtod(copy, &end);
+    return *end == 0 && strspn(copy, "+-.0123456789eE") == n && !(copy[0] == '0' && n > 1 && copy[1] != '.'); /* 007 is a name */
+}
+
+static bool all_numbers(const struct ArrowArray *texts)
+{
+    const int64_t *offsets = texts->buffers[1];
+    int64_t seen = 0;
+    for (int64_t i = texts->offset; i < texts->offset + texts->length && i < texts->offset + MANY_TEXTS; i++) {
+        const size_t n = (size_t)(offsets[i + 1] - offsets[i]);
+        if (n && !is_number((const char *)texts->buffers[2] + offsets[i], n))
+            return false;
+        seen += n > 0;
+    }
+    return seen >= FEW_TEXTS;
+}
+
+/** Columns of text whose first values are numbers. Lists and what is inside of structs is not looked at. */
+static void note_texts(fby_dataset *ds, advise_notes *notes)
+{
+    const fby_field *root = fby_dataset_schema(ds);
+    const char **names = cli_alloc((root->n_children + 1) * sizeof *names);
+    size_t n = 0;
+    for (uint32_t i = 0; i < root->n_children && n < MOST_COLUMNS; i++)
+        if (root->children[i].kind == FBY_KIND_STRING)
+            names[n++] = root->children[i].name;
+    struct ArrowArrayStream stream;
+    if (n && fby_dataset_export_arrow(ds, names, n, &stream, NULL) == FBY_OK) {
+        struct ArrowSchema schema = {0};
+        struct ArrowArray array = {0};
+        if (stream.get_schema(&stream, &schema) == 0 && stream.get_next(&stream, &array) == 0 && array.release)
+            for (size_t i = 0; i < n; i++)
+                if (strcmp(schema.children[i]->format, "U") == 0 && all_numbers(array.children[i]))
+                    note(notes, "column '%s' holds numbers as text: written as numbers they are smaller, and need no parsing", names[i]);
+        if (array.release)
+            array.release(&array);
+        if (schema.release)
+            schema.release(&schema);
+        stream.release(&stream);
+    }
+    free(names);
 }
 
 /** Of the first file: those of a data set are alike. */
@@ -73,19 +148,35 @@ static void note_files(const fby_dataset *ds, advise_notes *notes)
     const char *text;
     for (size_t i = 0; i < 8 && (text = fby_contents_note(contents, i)); i++)
         note(notes, "%s", text);
+    note_chunks(contents, notes);
     fby_contents_close(contents);
 }
 
-void advise_layout(const fby_dataset *ds, const advise_costs *c, advise_notes *out)
+const char *advise_pack_command(const char *path)
+{
+    static cli_text text;
+    cli_text_clear(&text);
+    cli_text_add(&text, "forebay pack '");
+    for (const char *p = path; *p; p++)
+        if (*p == '\'')
+            cli_text_add(&text, "'\\''");
+        else
+            cli_text_addf(&text, "%c", *p);
+    cli_text_add(&text, "' --to packed --verify");
+    return cli_text_str(&text);
+}
+
+void advise_layout(fby_dataset *ds, const char *path, const advise_costs *c, advise_notes *out)
 {
     const double all = c->read_cpu + c->decompress_cpu + c->decode_cpu + c->assemble_cpu;
     *out = (advise_notes){0};
     note_row_groups(ds, out);
     note_files(ds, out);
+    note_texts(ds, out);
     if (all > 0 && c->decompress_cpu > 0.5 * all) {
         const char *codec = codec_of(ds, fby_dataset_schema(ds));
-        note(out, "%.0f %% of the CPU time goes to decompressing%s%s: LZ4 or Zstandard at level 1 take a fraction of it",
-             100 * c->decompress_cpu / all, codec ? " " : "", codec ? codec : "");
+        note(out, "%.0f %% of the CPU time goes to decompressing%s%s: LZ4 takes a fraction of it: %s --codec lz4",
+             100 * c->decompress_cpu / all, codec ? " " : "", codec ? codec : "", advise_pack_command(path));
     }
     const char *text;
     for (size_t i = 0; (text = fby_dataset_note(ds, i)) && i < 8; i++)
@@ -130,7 +221,8 @@ static void drop(const fby_node *map)
     free((void *)(uintptr_t)map->items);
 }
 
-int advise_write(const fby_pipeline *pipeline, const char *from, const char *to, uint64_t memory_bytes, uint64_t threads)
+int advise_write(const fby_pipeline *pipeline, const char *from, const char *to, uint64_t memory_bytes, uint64_t threads,
+                 uint64_t superbatch)
 {
     struct stat st;
     char *here = folder_of(from), *there = folder_of(to);
@@ -147,15 +239,21 @@ int advise_write(const fby_pipeline *pipeline, const char *from, const char *to,
     const fby_node *root = fby_pipeline_tree(pipeline), *old = NULL;
     for (size_t i = 0; i < root->n; i++)
         old = strcmp(root->keys[i]->text, "loader") == 0 && root->items[i]->kind == FBY_NODE_MAP ? root->items[i] : old;
-    const fby_node names[] = {
-        {.kind = FBY_NODE_TEXT, .text = "loader"}, {.kind = FBY_NODE_TEXT, .text = "memory"}, {.kind = FBY_NODE_TEXT, .text = "threads"}};
+    const fby_node names[] = {{.kind = FBY_NODE_TEXT, .text = "loader"},
+                              {.kind = FBY_NODE_TEXT, .text = "memory"},
+                              {.kind = FBY_NODE_TEXT, .text = "threads"},
+                              {.kind = FBY_NODE_TEXT, .text = "superbatch"}};
     const fby_node memory = {.kind = FBY_NODE_TEXT, .text = size};
     const fby_node count = {.kind = FBY_NODE_INT, .integer = (int64_t)threads, .number = (double)threads};
-    const fby_node first = with(old, &names[1], &memory), loader = with(&first, &names[2], &count), all = with(root, &names[0], &loader);
+    const fby_node samples = {.kind = FBY_NODE_INT, .integer = (int64_t)superbatch, .number = (double)superbatch};
+    const fby_node first = with(old, &names[1], &memory), second = with(&first, &names[2], &count),
+                   loader = superbatch ? with(&second, &names[3], &samples) : second, all = with(root, &names[0], &loader);
     fby_error err = {0};
     const fby_status status = fby_tree_write(&all, NULL, NULL, NULL, 0, to, &err);
     drop(&first);
-    drop(&loader);
+    drop(&second);
+    if (superbatch)
+        drop(&loader);
     drop(&all);
     return status == FBY_OK ? CLI_OK : cli_library_error(&err);
 }

@@ -23,7 +23,8 @@ uint64_t advise_budget(const advise_costs *c, const advise_machine *m, double ti
     double budget = times * (double)c->keep_all_bytes;
     if (budget > most || budget <= 0) /* what does not fit as a whole is better left to the page cache, which holds it compressed */
         budget = fmin((double)c->overlap_bytes, most);
-    return (uint64_t)ceil(budget / (1 << 20)) << 20;
+    const double mib = 1 << 20;
+    return (uint64_t)fmin(ceil(budget / mib), floor(most / mib)) << 20;
 }
 
 advise_expected advise_expect(const advise_costs *c, const advise_machine *m, double times)
@@ -33,6 +34,7 @@ advise_expected advise_expect(const advise_costs *c, const advise_machine *m, do
     const double stored = times * (double)c->samples * c->stored_bytes, all = times * (double)c->keep_all_bytes;
     const double load = c->read_cpu + c->decompress_cpu + c->decode_cpu;
     e.kept = all <= budget ? 1 : clamp((budget - (double)c->overlap_bytes) / fmax(1, all));
+    e.fits = e.budget_bytes > 0 && budget >= (double)c->least_bytes;
     const double left = PAGE_CACHE * ((double)m->memory_bytes - ranks * budget), read = (1 - e.kept) * stored;
     e.page_cache = read > 0 ? (left >= read ? 1 : 0) : 1; /* a cache that is swept through answers nothing when it is too small */
     e.cpu = over(BUSY * m->threads, (1 - e.kept) * load + c->assemble_cpu);
@@ -51,4 +53,14 @@ advise_expected advise_expect(const advise_costs *c, const advise_machine *m, do
         most = parts[i] > parts[most] ? i : most;
     e.limit = fby_limit_name(e.rate >= e.work ? FBY_LIMIT_MODEL : e.rate >= e.storage ? FBY_LIMIT_STORAGE : limits[most]);
     return e;
+}
+
+advise_expected advise_expect_packed(const advise_costs *c, const advise_machine *m)
+{
+    advise_costs packed = *c;
+    packed.decompress_cpu = packed.decode_cpu = 0;
+    packed.read_cpu = c->stored_bytes > 0 ? c->read_cpu * fmax(1, c->decoded_bytes / c->stored_bytes) : c->read_cpu;
+    packed.stored_bytes = c->decoded_bytes;
+    packed.first_epoch_rate = 0;
+    return advise_expect(&packed, m, 1);
 }

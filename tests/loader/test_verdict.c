@@ -99,7 +99,7 @@ static void the_workers_limit_by_what_they_do_most(void **state)
     f.bytes_decompressed = 10000000000;
     fby_report r = assert_limit(f, FBY_LIMIT_DECOMPRESS, "decompressing");
     /* 30 s become 5 s at 2 GB/s: 13 of 40 thread seconds; of the CPUs 14 */
-    assert_cure(&r, 0, "compression=lz4 in the files", 39. / 14);
+    assert_cure(&r, 0, "forebay pack PATH --to DIR --codec lz4", 39. / 14);
     f.decode_ns = 31 * S;
     assert_limit(f, FBY_LIMIT_DECODE, "decoding");
     f.assemble_ns = 32 * S;

@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What the library writes there (src/dataset/index.c, src/samples/cache.c); unfinished ones have more behind it. */
+/* What the library writes there (src/dataset/index.c, cache_file.c, src/samples/cache.c); unfinished ones have more behind it. */
 static bool is_ours(const char *name)
 {
-    static const char *const ENDS[] = {".fbyindex", ".fbysamples", ".fbychoice"};
+    static const char *const ENDS[] = {".fbyindex", ".fbysamples", ".fbychoice", ".fbykey"};
     for (size_t i = 0; i < sizeof ENDS / sizeof *ENDS; i++)
         if (strstr(name, ENDS[i]))
             return true;

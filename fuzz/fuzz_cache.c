@@ -3,7 +3,7 @@
  * groups.
  *
  * An input is a list of patches of 11 bytes (which file, where, how many bytes, the bytes) of genuine cache files, whose stamps therefore
- * hold. The data set is then opened with them and read in every way. In builds for fuzzing their checksums hold (base/hash.h), so what was
+ * hold. The data set is then opened with them and read in every way. In builds for fuzzing the codes behind them hold (fby__checksum_holds), so what was
  * changed is believed: offsets and sizes that lie, types and names that are another column's. Correct is any status.
  */
 #include "fuzz_file.h"
@@ -107,7 +107,7 @@ static void read_images(unsigned source)
         image *m = &images[n_images];
         struct stat st;
         (void)snprintf(m->path, sizeof m->path, "%s/%s", cache, e->d_name);
-        if (is_known(m->path) || stat(m->path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
+        if (e->d_name[0] == '.' || is_known(m->path) || stat(m->path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
             continue;
         m->source = source;
         FILE *f = fopen(m->path, "rbe");

@@ -129,11 +129,14 @@ const char *fby__path_base(const char *path);
 size_t fby__path_stem(const char *base);
 
 /**
- * A whole file of the cache directory, at least so many bytes. Any status but FBY_OK: there is none (FBY_E_STATE: none to trust); no
- * message.
+ * A whole file of the cache directory, at least so many bytes, without the code behind them. Any status but FBY_OK: there is none
+ * (FBY_E_STATE: it is another user's, or others may write to it); no message.
  */
 fby_status fby__cache_read(const char *dir, const char *name, size_t least, fby__buf *out);
-/** Write one: to a temporary name, then renamed. The name has a suffix; of each suffix a bounded number of files is kept. */
+/**
+ * Write one, and the code that the user's key gives it: to a temporary name, then renamed. The name has a suffix; of each suffix a bounded
+ * number of files is kept.
+ */
 fby_status fby__cache_write(const char *dir, const char *name, const fby__buf *image, fby_error *err);
 
 #endif

@@ -198,11 +198,12 @@ typedef struct fby__index {
 
 /** The directory of the cache: NULL in *out when there is to be none. Arena memory. */
 fby_status fby__index_dir(const char *wanted, fby__arena *arena, const char **out, fby_error *err);
-/** Is the directory the user's own, writable by nobody else, or not there yet? */
-bool fby__index_dir_is_ours(const char *dir);
+/** Why a directory of the cache is not to be used, as the end of a sentence. NULL: it is the user's own, and its key too, or not there yet. */
+const char *fby__cache_refusal(const char *dir);
 /** Load the index of `key`; an absent, damaged or foreign file leaves *out empty. Only FBY_E_NOMEM is an error. */
 fby_status fby__index_load(const char *dir, fby__hash128 key, fby__index *out, fby_error *err);
-const fby__index_entry *fby__index_find(const fby__index *index, const char *name);
+/** An entry by name; NULL: there is none. `guess`: where it is if nothing was added or removed. */
+const fby__index_entry *fby__index_find(const fby__index *index, const char *name, uint32_t guess);
 /** Write the index of a dataset (entries of racy files left out). The error says why not; it is for a note. */
 fby_status fby__index_store(const char *dir, fby__hash128 key, const fby_dataset *ds, fby_error *err);
 void fby__index_fini(fby__index *index);

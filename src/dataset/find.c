@@ -203,8 +203,11 @@ static int compare_found(const void *a, const void *b)
 /* Sort what one source found, and drop what "**" reached twice. */
 static void sort_source(fby__found *found, size_t first)
 {
-    if (found->n_files - first < 2)
-        return;
+    size_t at = first + 1;
+    while (at < found->n_files && compare_found(&found->files[at - 1], &found->files[at]) < 0)
+        at++;
+    if (at >= found->n_files)
+        return; /* what one folder holds comes in order */
     qsort(found->files + first, found->n_files - first, sizeof *found->files, compare_found);
     size_t n = first + 1;
     for (size_t i = first + 1; i < found->n_files; i++)

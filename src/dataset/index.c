@@ -3,32 +3,23 @@
  *
  * <cache dir>/<key>.fbyindex, little-endian, every record padded to 8 bytes so that group sizes are used in place:
  *
- *   header    "FBYINDEX", version u32, schemas u32, entries u32, 0 u32, bytes of the whole file u64
+ *   header    "FBYINDEX", version u32, schemas u32, entries u32, 0 u32, bytes of all this u64
  *   schema    bytes u64, a frozen schema
  *   entry     size u64, mtime_ns i64, ctime_ns i64, inode u64, frozen bytes u64, schema u32, groups u32, name bytes u32, sources u32,
  *             format char[8], name and NUL, groups × (rows, stored bytes, block rows, step rows: u64), sources, the frozen table
  *   source    size u64, mtime_ns i64, ctime_ns i64, inode u64, path bytes u32, absent u32, path and NUL
- *   checksum  XXH3-128 of everything before it
  *
- * Entries are sorted by name. The checksum makes any damage (a torn write, a flipped bit) an absent index, never an error. It is no
- * protection: who can write here can forge an index. So a directory or a file that is another user's, or that others may write, is left
- * alone, and all lengths are checked all the same.
+ * Entries are sorted by name. The file is kept and believed as cache_file.c says; all lengths are checked all the same.
  * Files that were written less than two seconds before they were read get no entry: a further write within the clock's
  * granularity could leave the stamp as it is (git calls such entries "racily clean").
  */
 #include "base/checked.h"
 #include "dataset/dataset_impl.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#define INDEX_VERSION 5u
-#define MAX_FILES 512u /* of one suffix in the cache directory: beyond it the one unused for longest goes */
+#define INDEX_VERSION 6u
 #define SUFFIX ".fbyindex"
 
 typedef struct header {
@@ -78,15 +69,6 @@ fby_status fby__index_dir(const char *wanted, fby__arena *arena, const char **ou
     return *out ? FBY_OK : fby__fail_nomem(err, "index cache");
 }
 
-/* Nobody else can have put it there; the administrator could do so anyway. */
-static bool is_ours(const struct stat *st) { return (st->st_uid == geteuid() || st->st_uid == 0) && !(st->st_mode & (S_IWGRP | S_IWOTH)); }
-
-bool fby__index_dir_is_ours(const char *dir)
-{
-    struct stat st;
-    return stat(dir, &st) != 0 || is_ours(&st); /* one that is not there yet is made with mode 0700 */
-}
-
 static void file_name(char out[64], fby__hash128 key)
 {
     char text[33];
@@ -106,53 +88,6 @@ static const uint8_t *take(fby__bytes *cursor, uint64_t n)
     cursor->data += step;
     cursor->n -= step;
     return p;
-}
-
-static fby_status read_image(const char *path, size_t least, fby__buf *out)
-{
-    fby_status status = FBY_E_IO;
-    struct stat st;
-    size_t n = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return FBY_E_IO;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < (off_t)least)
-        goto done;
-    if (!is_ours(&st)) {
-        status = FBY_E_STATE;
-        goto done;
-    }
-    n = (size_t)st.st_size;
-    out->data = fby__malloc(n);
-    if (!out->data) {
-        status = FBY_E_NOMEM;
-        goto done;
-    }
-    out->cap = n;
-    while (out->n < n) {
-        ssize_t got = read(fd, out->data + out->n, n - out->n);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            goto done;
-        out->n += (size_t)got;
-    }
-    status = FBY_OK;
-    /* Its use counts when old ones are dropped; atime may be off. Failing to say so is harmless. */
-    (void)futimens(fd, NULL);
-done:
-    (void)close(fd); /* read only */
-    return status;
-}
-
-fby_status fby__cache_read(const char *dir, const char *name, size_t least, fby__buf *out)
-{
-    char *path = fby__format("%s/%s", dir, name);
-    if (!path)
-        return FBY_E_NOMEM;
-    fby_status status = read_image(path, least, out);
-    fby__free(path);
-    return status;
 }
 
 /* FBY_E_FORMAT: damaged. */
@@ -212,9 +147,7 @@ static fby_status parse_entry(fby__bytes *cursor, fby__arena *arena, fby__index_
 
 static fby_status parse(fby__index *index)
 {
-    fby__bytes cursor = {index->image.data, index->image.n - 16};
-    if (!fby__hash_follows(cursor.data, cursor.n))
-        return FBY_E_FORMAT;
+    fby__bytes cursor = {index->image.data, index->image.n};
     header head;
     memcpy(&head, take(&cursor, sizeof head), sizeof head);
     if (memcmp(head.magic, "FBYINDEX", 8) != 0 || head.version != INDEX_VERSION || head.n_bytes != index->image.n ||
@@ -244,7 +177,7 @@ fby_status fby__index_load(const char *dir, fby__hash128 key, fby__index *out, f
         return FBY_OK;
     char name[64];
     file_name(name, key);
-    fby_status status = fby__cache_read(dir, name, sizeof(header) + 16, &out->image);
+    fby_status status = fby__cache_read(dir, name, sizeof(header), &out->image);
     if (status == FBY_OK)
         status = parse(out);
     if (status == FBY_OK)
@@ -254,8 +187,10 @@ fby_status fby__index_load(const char *dir, fby__hash128 key, fby__index *out, f
     return status == FBY_E_NOMEM ? fby__fail_nomem(err, "index cache") : FBY_OK;
 }
 
-const fby__index_entry *fby__index_find(const fby__index *index, const char *name)
+const fby__index_entry *fby__index_find(const fby__index *index, const char *name, uint32_t guess)
 {
+    if (guess < index->n_entries && strcmp(index->entries[guess].name, name) == 0)
+        return &index->entries[guess];
     size_t low = 0, high = index->n_entries;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -334,7 +269,6 @@ static fby_status make_image(const fby_dataset *ds, fby__buf *out, fby_error *er
 {
     fby_status status = FBY_E_NOMEM;
     fby__buf schema = {0};
-    fby__hash128 sum;
     const fby__dataset_file **order = fby__calloc(ds->n_files, sizeof *order);
     uint32_t n = 0;
     header head = {.magic = {'F', 'B', 'Y', 'I', 'N', 'D', 'E', 'X'}, .version = INDEX_VERSION, .n_schemas = ds->n_schemas};
@@ -359,105 +293,13 @@ static fby_status make_image(const fby_dataset *ds, fby__buf *out, fby_error *er
         if (put_entry(out, order[i]) != 0)
             goto done;
     head.n_entries = n;
-    head.n_bytes = out->n + 16;
+    head.n_bytes = out->n;
     memcpy(out->data, &head, sizeof head);
-    sum = fby__hash(out->data, out->n);
-    if (fby__buf_put(out, &sum.lo, 8) == 0 && fby__buf_put(out, &sum.hi, 8) == 0)
-        status = FBY_OK;
+    status = FBY_OK;
 done:
     fby__free(order);
     fby__buf_fini(&schema);
     return status == FBY_E_NOMEM ? fby__fail_nomem(err, "index cache") : status;
-}
-
-static fby_status make_directories(const char *dir, fby_error *err)
-{
-    char *path = fby__strdup(dir);
-    if (!path)
-        return fby__fail_nomem(err, "index cache");
-    fby_status status = FBY_OK;
-    for (char *p = path + 1;; p++) {
-        if (*p && *p != '/')
-            continue;
-        char end = *p;
-        *p = 0;
-        if (mkdir(path, 0700) != 0 && errno != EEXIST && (!end || errno != EROFS)) {
-            status = fby__fail_errno(err, errno, "cannot make the directory '%s'", path);
-            break;
-        }
-        *p = end;
-        if (!end)
-            break;
-    }
-    fby__free(path);
-    return status;
-}
-
-/* Keep the cache bounded: beyond MAX_FILES the file that was not used for longest goes. Best effort, so no errors. */
-static void drop_oldest(const char *dir, const char *suffix)
-{
-    DIR *d = opendir(dir);
-    if (!d)
-        return;
-    unsigned n = 0;
-    char oldest[256] = "";
-    struct timespec oldest_time = {0};
-    for (struct dirent *entry; (entry = readdir(d));) {
-        size_t len = strlen(entry->d_name), m = strlen(suffix);
-        struct stat st;
-        if (len <= m || strcmp(entry->d_name + len - m, suffix) != 0 || fstatat(dirfd(d), entry->d_name, &st, 0) != 0)
-            continue;
-        n++;
-        if (!*oldest || st.st_mtim.tv_sec < oldest_time.tv_sec) {
-            (void)snprintf(oldest, sizeof oldest, "%s", entry->d_name);
-            oldest_time = st.st_mtim;
-        }
-    }
-    if (n > MAX_FILES)
-        (void)unlinkat(dirfd(d), oldest, 0);
-    (void)closedir(d);
-}
-
-fby_status fby__cache_write(const char *dir, const char *name, const fby__buf *image, fby_error *err)
-{
-    int fd = -1, closed;
-    bool made = false;
-    char *path = fby__format("%s/%s", dir, name);
-    char *temporary = fby__format("%s/%s.XXXXXX", dir, name);
-    fby_status status = path && temporary ? make_directories(dir, err) : fby__fail_nomem(err, "index cache");
-    if (status != FBY_OK)
-        goto done;
-    status = FBY_E_IO;
-    fd = mkostemp(temporary, O_CLOEXEC);
-    made = fd >= 0;
-    for (size_t at = 0; fd >= 0 && at < image->n;) {
-        ssize_t put_n = write(fd, image->data + at, image->n - at);
-        if (put_n < 0 && errno == EINTR)
-            continue;
-        if (put_n <= 0)
-            goto fail;
-        at += (size_t)put_n;
-    }
-    if (fd < 0 || fsync(fd) != 0)
-        goto fail;
-    closed = close(fd);
-    fd = -1;
-    if (closed != 0 || rename(temporary, path) != 0)
-        goto fail;
-    made = false;
-    drop_oldest(dir, strrchr(name, '.'));
-    status = FBY_OK;
-    goto done;
-fail:
-    status = fby__fail_errno(err, errno, "cannot write '%s'", temporary);
-done:
-    if (fd >= 0)
-        (void)close(fd); /* its content is thrown away */
-    if (made)
-        (void)unlink(temporary);
-    fby__free(path);
-    fby__free(temporary);
-    return status;
 }
 
 fby_status fby__index_store(const char *dir, fby__hash128 key, const fby_dataset *ds, fby_error *err)

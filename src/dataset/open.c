@@ -432,12 +432,9 @@ static fby_status open_files(fby_dataset *ds, const fby_source *sources, size_t 
     fby__found found = {0};
     const char *cache_dir;
     FBY__TRY(fby__index_dir(opts->cache_dir, &ds->arena, &cache_dir, err));
-    if (cache_dir && !fby__index_dir_is_ours(cache_dir)) {
-        FBY__TRY(fby__notes_add(
-            ds, err,
-            "the cache folder '%s' is not used: it belongs to another user, or others may write to it, and what it says could "
-            "be forged; chmod go-w it, or name another one",
-            cache_dir));
+    const char *refusal = cache_dir ? fby__cache_refusal(cache_dir) : NULL;
+    if (refusal) {
+        FBY__TRY(fby__notes_add(ds, err, "the cache folder '%s' is not used: %s", cache_dir, refusal));
         cache_dir = NULL;
     }
     ds->config.cache_dir = cache_dir;

@@ -224,7 +224,7 @@ static fby_status use_entry(scan *s, fby__dataset_file *info, const fby__index_e
 
 static fby_status scan_file(scan *s, fby__dataset_file *info, fby_error *err)
 {
-    const fby__index_entry *entry = fby__index_find(s->index, info->name);
+    const fby__index_entry *entry = fby__index_find(s->index, info->name, (uint32_t)(info - s->ds->files)); /* both are sorted by name */
     if (entry && entry->ops == &fby__csv_ops && !info->strict)
         entry = NULL; /* it counted when it was alone */
     if (entry && (entry->ops || (!info->strict && !claims_format(info->path)))) {

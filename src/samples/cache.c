@@ -3,19 +3,17 @@
  * samples: what a step (select, oversample, resample, split by keys) chose after it had read a column.
  *
  * <cache dir>/<key>.fbysamples, little-endian, every part padded to 8 bytes. The key is a hash of the files' stamps and of the options,
- * so a changed file or option is another key; the file is otherwise kept and believed as the index cache is (index.c).
+ * so a changed file or option is another key; the file is otherwise kept and believed as dataset/cache_file.c says.
  *
  *   header     "FBYSAMPL", version u32, kind u32, the key (2 × u64), stretches u64, longest stretch u64, longest series u64, blocks u64,
  *              windows with missing values: all u64, left out u64, files without others u32, the first of them u32
  *   windows    the stretches: 4 × u64 each
  *   groups     for each block: starts u32, skip u32, last end u64, bytes u64; its frames and starts
- *   checksum   XXH3-128 of everything before it
  *
  * <cache dir>/<key>.fbychoice, the same way. The key is a hash of the samples that were chosen from and of what the step was asked for.
  *
  *   header     "FBYCHOIC", version u32, blocks u32, the key (2 × u64)
  *   choice     for each block: entries u64, some u32, low bits u32, begin of high and of low parts u32, words u32, 0; its words
- *   checksum   as above
  */
 #include "base/checked.h"
 #include "samples/samples_impl.h"
@@ -23,8 +21,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CACHE_VERSION 4u
-#define CHOICE_VERSION 2u
+#define CACHE_VERSION 5u
+#define CHOICE_VERSION 3u
 #define MIN_SAMPLES 4096u /* reading a column for fewer, in fewer than MIN_BLOCKS, takes no longer than writing what came out */
 #define MIN_BLOCKS 64u
 #define MAX_BYTES ((size_t)1 << 30) /* larger indexes are found anew */
@@ -143,10 +141,10 @@ static fby_status load_groups(fby__sample_base *base, fby__bytes *cursor)
 
 static fby_status parse(fby__sample_base *base, const fby__buf *image, fby__hash128 key)
 {
-    fby__bytes cursor = {image->data, image->n - 16};
+    fby__bytes cursor = {image->data, image->n};
     header head;
     memcpy(&head, image->data, sizeof head);
-    if (!fby__hash_follows(cursor.data, cursor.n) || memcmp(head.magic, MAGIC, sizeof MAGIC) != 0 || head.version != CACHE_VERSION ||
+    if (memcmp(head.magic, MAGIC, sizeof MAGIC) != 0 || head.version != CACHE_VERSION ||
         head.kind != (uint32_t)base->kind || !fby__hash_equal(head.key, key) || head.n_blocks != fby__dataset_block_count(base->ds) ||
         (head.dropped.files && head.dropped.first_file >= fby__dataset_file_count(base->ds)))
         return FBY_E_FORMAT;
@@ -167,7 +165,7 @@ fby_status fby__samples_load(fby__sample_base *base, bool *out_found, fby_error 
         return FBY_OK;
     fby__hash128 key = key_of(base);
     file_name(name, key, "fbysamples");
-    fby_status status = fby__cache_read(fby__dataset_cache_dir(base->ds), name, sizeof(header) + 16, &image);
+    fby_status status = fby__cache_read(fby__dataset_cache_dir(base->ds), name, sizeof(header), &image);
     if (status == FBY_OK)
         status = parse(base, &image, key);
     fby__buf_fini(&image);
@@ -204,8 +202,7 @@ static int make_image(const fby__sample_base *base, fby__hash128 key, fby__buf *
         if (put(out, &group, sizeof group) != 0 || put(out, g->frames, g->bytes) != 0)
             return -1;
     }
-    fby__hash128 sum = fby__hash(out->data, out->n);
-    return fby__buf_put(out, &sum, sizeof sum);
+    return 0;
 }
 
 static bool is_worth_it(const fby__sample_base *base)
@@ -343,10 +340,10 @@ static fby_status load_chosen(fby__chosen *c, uint64_t below, fby__bytes *cursor
 
 static fby_status parse_choice(const fby__buf *image, fby__hash128 key, const fby_samples *view, fby__choice *choice)
 {
-    fby__bytes cursor = {image->data, image->n - 16};
+    fby__bytes cursor = {image->data, image->n};
     choice_header head;
     memcpy(&head, image->data, sizeof head);
-    if (!fby__hash_follows(cursor.data, cursor.n) || memcmp(head.magic, CHOICE_MAGIC, sizeof CHOICE_MAGIC) != 0 ||
+    if (memcmp(head.magic, CHOICE_MAGIC, sizeof CHOICE_MAGIC) != 0 ||
         head.version != CHOICE_VERSION || head.n_blocks != choice->n_blocks || !fby__hash_equal(head.key, key))
         return FBY_E_FORMAT;
     (void)take(&cursor, sizeof head); /* it is there: the image is as long as that */
@@ -364,7 +361,7 @@ fby_status fby__step_load(const fby__step_key *k, const fby_samples *s, fby_samp
     if (!k->usable)
         return FBY_OK;
     file_name(name, k->hash, "fbychoice");
-    fby_status status = fby__cache_read(fby__dataset_cache_dir(s->base->ds), name, sizeof(choice_header) + 16, &image);
+    fby_status status = fby__cache_read(fby__dataset_cache_dir(s->base->ds), name, sizeof(choice_header), &image);
     if (status == FBY_OK && s->choice)
         status = view_of(s, &view, err);
     fby__choice *choice = status == FBY_OK ? fby__choice_create(fby__dataset_block_count(s->base->ds)) : NULL;
@@ -404,9 +401,8 @@ void fby__step_store(const fby__step_key *k, const fby_samples *chosen)
             .n = c->n, .some = c->some, .low_bits = c->low_bits, .high_at = c->high_at, .low_at = c->low_at, .n_words = c->n_words};
         failed = put(&image, &one, sizeof one) != 0 || put(&image, c->words, c->n_words * sizeof *c->words) != 0;
     }
-    fby__hash128 sum = fby__hash(image.data, image.n);
     file_name(name, k->hash, "fbychoice");
-    if (!failed && fby__buf_put(&image, &sum, sizeof sum) == 0)
+    if (!failed)
         (void)fby__cache_write(fby__dataset_cache_dir(chosen->base->ds), name, &image, NULL); /* without it the column is read again */
     fby__buf_fini(&image);
 }

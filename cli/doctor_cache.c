@@ -15,7 +15,7 @@
 /* What the library writes there (src/dataset/index.c, cache_file.c, src/samples/cache.c); unfinished ones have more behind it. */
 static bool is_ours(const char *name)
 {
-    static const char *const ENDS[] = {".fbyindex", ".fbysamples", ".fbychoice", ".fbykey"};
+    static const char *const ENDS[] = {".fbyindex", ".fbysamples", ".fbychoice", ".fbychecked", ".fbykey"};
     for (size_t i = 0; i < sizeof ENDS / sizeof *ENDS; i++)
         if (strstr(name, ENDS[i]))
             return true;

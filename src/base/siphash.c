@@ -15,8 +15,8 @@ typedef uint64_t words __attribute__((vector_size(BLOCK)));
 
 #define ROTATE(x, bits) ((x) << (bits) | (x) >> (64 - (bits)))
 #define ROUND(v)                                                                                                                           \
-    ((v)[0] += (v)[1], (v)[2] += (v)[3], (v)[1] = ROTATE((v)[1], 13) ^ (v)[0], (v)[3] = ROTATE((v)[3], 16) ^ (v)[2],                         \
-     (v)[0] = ROTATE((v)[0], 32) + (v)[3], (v)[2] += (v)[1], (v)[1] = ROTATE((v)[1], 17) ^ (v)[2], (v)[3] = ROTATE((v)[3], 21) ^ (v)[0],     \
+    ((v)[0] += (v)[1], (v)[2] += (v)[3], (v)[1] = ROTATE((v)[1], 13) ^ (v)[0], (v)[3] = ROTATE((v)[3], 16) ^ (v)[2],                       \
+     (v)[0] = ROTATE((v)[0], 32) + (v)[3], (v)[2] += (v)[1], (v)[1] = ROTATE((v)[1], 17) ^ (v)[2], (v)[3] = ROTATE((v)[3], 21) ^ (v)[0],   \
      (v)[2] = ROTATE((v)[2], 32))
 #define ABSORB(v, word) ((v)[3] ^= (word), ROUND(v), ROUND(v), (v)[0] ^= (word))
 

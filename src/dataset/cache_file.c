@@ -67,7 +67,8 @@ const char *fby__cache_refusal(const char *dir)
     fby__siphash_key key;
     bool found;
     if (stat(dir, &st) == 0 && !is_ours(&st)) /* one that is not there yet is made with mode 0700 */
-        return "it belongs to another user, or others may write to it, and what it says could be forged; chmod go-w it, or name another one";
+        return "it belongs to another user, or others may write to it, and what it says could be forged; chmod go-w it, or name another "
+               "one";
     return read_key(dir, &key, &found);
 }
 

@@ -144,8 +144,8 @@ static fby_status parse(fby__sample_base *base, const fby__buf *image, fby__hash
     fby__bytes cursor = {image->data, image->n};
     header head;
     memcpy(&head, image->data, sizeof head);
-    if (memcmp(head.magic, MAGIC, sizeof MAGIC) != 0 || head.version != CACHE_VERSION ||
-        head.kind != (uint32_t)base->kind || !fby__hash_equal(head.key, key) || head.n_blocks != fby__dataset_block_count(base->ds) ||
+    if (memcmp(head.magic, MAGIC, sizeof MAGIC) != 0 || head.version != CACHE_VERSION || head.kind != (uint32_t)base->kind ||
+        !fby__hash_equal(head.key, key) || head.n_blocks != fby__dataset_block_count(base->ds) ||
         (head.dropped.files && head.dropped.first_file >= fby__dataset_file_count(base->ds)))
         return FBY_E_FORMAT;
     base->dropped = head.dropped;
@@ -343,8 +343,8 @@ static fby_status parse_choice(const fby__buf *image, fby__hash128 key, const fb
     fby__bytes cursor = {image->data, image->n};
     choice_header head;
     memcpy(&head, image->data, sizeof head);
-    if (memcmp(head.magic, CHOICE_MAGIC, sizeof CHOICE_MAGIC) != 0 ||
-        head.version != CHOICE_VERSION || head.n_blocks != choice->n_blocks || !fby__hash_equal(head.key, key))
+    if (memcmp(head.magic, CHOICE_MAGIC, sizeof CHOICE_MAGIC) != 0 || head.version != CHOICE_VERSION || head.n_blocks != choice->n_blocks ||
+        !fby__hash_equal(head.key, key))
         return FBY_E_FORMAT;
     (void)take(&cursor, sizeof head); /* it is there: the image is as long as that */
     for (uint32_t b = 0; b < choice->n_blocks; b++)

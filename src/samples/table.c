@@ -222,10 +222,7 @@ typedef struct local {
     bool any;
 } local;
 
-/* A group: rows [begin, end) of the dataset. */
-typedef struct group {
-    uint64_t begin, end;
-} group;
+typedef fby__table_group group;
 
 typedef struct table_reading {
     const fby__sample_base *base;
@@ -310,7 +307,7 @@ static fby_status take_rows(const table_reading *t, local *w, const fby__scan_ro
             return bad_row(t, table_row + r, "the last row comes before the first", first, last, file, err);
         if (is_last && t->groups) {
             uint64_t begin = fby__dataset_facts(ds, file).first_row;
-            t->groups[table_row + r] = (group){begin + (uint64_t)first, begin + (uint64_t)last + 1};
+            t->groups[table_row + r] = (group){.begin = begin + (uint64_t)first, .end = begin + (uint64_t)last + 1};
         }
     }
     return FBY_OK;
@@ -329,18 +326,14 @@ static fby_status take_values(const table_reading *t, const local *w, const fby_
     return FBY_OK;
 }
 
-static fby_status take_keys(const table_reading *t, const fby__scan_rows *rows, const fby__read_column *c, const fby__panel *panel,
-                            const char *constant, fby_error *err)
+static void take_keys(const table_reading *t, const fby__scan_rows *rows, const fby__read_column *c, const fby__panel *panel,
+                      const char *constant)
 {
     const uint64_t table_row = rows->block->first_row + rows->row;
     for (uint64_t r = 0; r < rows->n; r++) {
-        const group *g = &t->groups[table_row + r];
-        if (g->begin == g->end)
-            continue;
-        fby__value v = fby__value_at(c, panel, constant, r);
-        FBY__TRY(fby__key_check_offer(t->check, table_row + r, g->begin, g->end, &v, err));
+        const fby__value v = fby__value_at(c, panel, constant, r);
+        t->groups[table_row + r].key = fby__key_hash(&v);
     }
-    return FBY_OK;
 }
 
 static fby_status take_column(void *user, void *memory, const fby__scan_rows *rows, uint32_t number, const fby__panel *panel,
@@ -355,8 +348,10 @@ static fby_status take_column(void *user, void *memory, const fby__scan_rows *ro
         FBY__TRY(take_files(t, w, rows, NULL, NULL, NULL, err));
     if (t->role[number] == VALUE_COLUMN)
         return take_values(t, w, rows, c, panel, constant, err);
-    if (t->role[number] == KEY_COLUMN)
-        return take_keys(t, rows, c, panel, constant, err);
+    if (t->role[number] == KEY_COLUMN) {
+        take_keys(t, rows, c, panel, constant);
+        return FBY_OK;
+    }
     return take_rows(t, w, rows, c, t->role[number] == LAST_COLUMN, panel, constant, err);
 }
 
@@ -389,9 +384,10 @@ static fby_status read_table(table_reading *t, const fby__read_column *values, i
     if (values)
         t->role[t->n_columns++] = VALUE_COLUMN;
     if (t->check) {
-        FBY__TRY(fby__key_check_init(t->check, t->base, &t->columns[t->n_columns], err));
+        FBY__TRY(fby__key_check_init(t->check, t->base, err));
+        t->columns[t->n_columns] = t->check->of_table;
         if (t->check->on)
-            t->role[t->n_columns++] = KEY_COLUMN; /* the last: the groups of the rows are known by then */
+            t->role[t->n_columns++] = KEY_COLUMN; /* the last: rows become groups before it */
     }
     return fby__read_columns(&(fby__column_reader){.ds = t->table,
                                                    .columns = t->columns,
@@ -576,7 +572,7 @@ static fby_status make_groups(fby__sample_base *base, const group *groups, uint6
 
 fby_status fby__samples_from_table(fby__sample_base *base, const fby_samples_opts *opts, fby_samples **out, fby_error *err)
 {
-    fby__key_check check = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    fby__key_check check = {0};
     table_reading t = {.base = base, .check = &check};
     uint64_t n = fby_dataset_rows(opts->table);
     t.groups = fby__calloc((size_t)n, sizeof *t.groups);
@@ -586,10 +582,9 @@ fby_status fby__samples_from_table(fby__sample_base *base, const fby_samples_opt
     if (status == FBY_OK && n == 0)
         status = none_found(&t, err);
     if (status == FBY_OK)
-        status = fby__key_check_run(&check, opts->n_threads, err);
+        status = fby__key_check_run(&check, base, t.groups, n, opts->n_threads, err);
     if (status == FBY_OK)
         status = make_groups(base, t.groups, n, out, err);
-    fby__key_check_fini(&check);
     files_fini(&t.files);
     fby__free(t.groups);
     return status;

@@ -98,7 +98,7 @@ static void an_index_of_another_key_is_not_believed(void **state)
     expect_first_column(&WITH_MINE, "a"); /* there is no key */
     assert_int_equal(from_cache(&WITH_MINE), 1);
     copy(THEIRS, name, MINE, name);
-    expect_first_column(&WITH_MINE, "a"); /* there is another one */
+    expect_first_column(&WITH_MINE, "a");        /* there is another one */
     assert_int_equal(from_cache(&WITH_MINE), 1); /* and it was replaced */
 }
 

@@ -1,6 +1,8 @@
 """Groups from an index table, as train_meta.parquet gives them, and splits by keys: against what the table says."""
 
+import os
 import pickle
+import time
 
 import numpy as np
 import pytest
@@ -152,7 +154,7 @@ def test_a_table_of_other_files_is_known_by_the_keys(tmp_path):
     assert places(ds.groups(table=meta.drop_columns("event_id"), file="batch_id", **INDEX)) == want
 
 
-def test_of_a_large_data_set_some_keys_are_looked_at(tmp_path):
+def test_of_a_large_data_set_all_keys_are_looked_at(tmp_path):
     n, files = 40, 30
     key = np.repeat(np.arange(n), 1000)
     for i in range(files):
@@ -169,6 +171,44 @@ def test_of_a_large_data_set_some_keys_are_looked_at(tmp_path):
     for wrong in (keys + 1, np.where(name == "f00", keys + 1, keys), np.where(name == "f29", keys + 1, keys), np.roll(keys, 1)):
         with pytest.raises(fb.DataError, match="the index table is not one of these files"):
             groups(wrong)
+    for at in range(1, n * files, 97):  # one event anywhere
+        shifted = keys.copy()
+        shifted[at] += 7
+        row = first[at]
+        with pytest.raises(fb.DataError, match=rf"row {row} of '.*{name[at]}.parquet' has k = {keys[at]}, row {at} of the table.* says {shifted[at]}"):
+            groups(shifted)
+    last = pa.table({"k": keys, "file": name, "first": first, "last": first + 999 + (np.arange(n * files) == 777)})
+    last = last.filter(pa.array(np.arange(n * files) != 778))
+    with pytest.raises(fb.DataError, match=rf"row {first[777] + 1000} of .* has k = {keys[778]}, row 777 of the table.* says {keys[777]}"):
+        ds.groups("k", table=last, file="file", **INDEX)
+
+
+def test_the_keys_of_a_table_are_compared_once(tmp_path):
+    cache = tmp_path / "cache"
+    meta, _ = write(tmp_path, np.random.default_rng(7))
+    old = time.time() - 3600
+    for path in tmp_path.glob("*.parquet"):
+        os.utime(path, (old, old))
+
+    def groups(table):
+        ds = fb.open(tmp_path / "batch_{batch_id}.parquet", cache_dir=cache)
+        samples = ds.groups("event_id", table=table, file="batch_id", **INDEX)
+        return len(samples), len(list(cache.glob("*.fbychecked")))
+
+    assert groups(meta)[1] == 1 and groups(meta)[1] == 1
+    shifted = meta.set_column(meta.schema.get_field_index("event_id"), "event_id", pa.array(meta["event_id"].to_numpy() + 7))
+    with pytest.raises(fb.DataError, match="the index table is not one of these files"):
+        groups(shifted)
+    assert len(list(cache.glob("*.fbychecked"))) == 1
+    half = meta.slice(0, 150)
+    assert groups(half)[1] == 2  # other groups are another question
+    for path in tmp_path.glob("*.parquet"):  # written anew, the events renumbered
+        t = pq.read_table(path)
+        if "event_id" in t.column_names:
+            pq.write_table(t.set_column(t.schema.get_field_index("event_id"), "event_id", pa.array(t["event_id"].to_numpy() + 1)), path)
+            os.utime(path, (old, old))
+    with pytest.raises(fb.DataError, match="the index table is not one of these files"):
+        groups(meta)
 
 
 @pytest.mark.parametrize("by", ["groups", "kind"])

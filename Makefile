@@ -81,9 +81,9 @@ matrix: ## The wheel in dist/ with the oldest and newest packages that it works 
 
 deb: ## Debian packages by debian/, into build-deb/ (needs debhelper and what debian/control names)
 	@rm -rf build-deb && mkdir -p build-deb/forebay && git archive HEAD | tar x -C build-deb/forebay
-	@tar czf build-deb/forebay_0.2.0.orig.tar.gz -C build-deb --exclude=debian forebay
+	@tar czf build-deb/forebay_$$(sed -n "1s/.*(\(.*\)-.*/\1/p" debian/changelog).orig.tar.gz -C build-deb --exclude=debian forebay
 	cd build-deb/forebay && DEB_BUILD_OPTIONS="nocheck parallel=$(JOBS)" dpkg-buildpackage -us -uc -b
-	@! command -v lintian >/dev/null || (cd build-deb && lintian --fail-on error *.changes)
+	@! command -v lintian >/dev/null || (cd build-deb && lintian --fail-on error,warning *.changes)
 
 # --- tests ---------------------------------------------------------------------------------------------------------------
 

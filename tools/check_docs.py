@@ -9,7 +9,7 @@
 * no source file is longer than MAX_LINES, and no line of one than MAX_COLUMNS;
 * no private struct has more than MAX_FIELDS fields: what belongs together becomes a struct inside it;
 * relative links and anchors' files in *.md exist;
-* the version is the same in the header, the package and CITATION.cff, and CHANGELOG.md has a heading for it;
+* the version is the same in the header, the Python package, CITATION.cff and the packages of distributions, and CHANGELOG.md has a heading for it;
 * no marker of unfinished work (MARKERS) is left in a source file.
 
 Exit 1 when something is wrong, each finding as file:line.
@@ -115,7 +115,8 @@ def check_links(path):
 
 def check_version():
     places = {"include/forebay/base.h": r'FBY_VERSION_STRING "([^"]+)"', "python/forebay/__init__.py": r'__version__ = "([^"]+)"',
-              "CITATION.cff": r"(?m)^version: (\S+)"}
+              "CITATION.cff": r"(?m)^version: (\S+)", "debian/changelog": r"\Aforebay \(([^)]+)-\d+\)",
+              "packaging/conda-forge/recipe.yaml": r'version: "([^"]+)"', "packaging/spack/package.py": r"forebay-([\d.]+)\.tar"}
     found = {name: re.search(pattern, (ROOT / name).read_text(encoding="utf-8"))[1] for name, pattern in places.items()}
     version = found["include/forebay/base.h"]
     for name, said in found.items():

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 """The wheel with the oldest and the newest packages that it works with, each in an environment of its own: `make matrix`.
 
-    tools/matrix.py WHEEL [--only=NAME] [--work=build-wheel/matrix]     a Markdown table, of docs/install.md; exit 1 when one fails
+    tools/matrix.py WHEEL [--only=NAME] [--python=PYTHON,…] [--work=build-wheel/matrix]     a Markdown table, of docs/install.md; exit 1 when one fails
 
-What cannot be installed here is a row that says so, not a failure.
+--python names the interpreters that all of it is tried with (default: this one). What cannot be installed here is a row that says so, not a failure.
 """
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -16,7 +15,9 @@ SETS = {
     "NumPy 1.26": ["numpy==1.26.*"],
     "NumPy 2": ["numpy>=2"],
     "pandas 2, NumPy 1.26, pyarrow 14": ["pandas==2.1.*", "numpy==1.26.*", "pyarrow==14.*"],
+    "pandas, the newest 2": ["pandas==2.*", "pyarrow==18.*"],
     "pandas 3": ["pandas>=3", "pyarrow"],
+    "polars 1": ["polars==1.*"],
     "polars": ["polars"],
     "torch 2.2, NumPy 1.26": ["torch==2.2.*", "numpy==1.26.*"],
     "torch, newest": ["torch", "numpy"],
@@ -48,16 +49,16 @@ if have("pandas"):
     import pandas
     frame = pandas.DataFrame({"a": range(100), "b": [float(i) for i in range(100)]})
     if have("pyarrow") or hasattr(frame, "__arrow_c_stream__"):
-        n = sum(b["a"].shape[0] for b in fb.open({name: frame[name].to_numpy() for name in frame}).rows().loader({"a": "a"}, batch_size=10))
+        n = sum(b["a"].shape[0] for b in fb.open(frame).rows().loader({"a": "a"}, batch_size=10))
         assert n == 100, n
 print("python", sys.version.split()[0], *(f"{n} {__import__(n).__version__}" for n in names if n))
 """
 
 
-def try_set(name, words, wheel, work):
-    home = work / "".join(c if c.isalnum() else "-" for c in name)
+def try_set(name, words, wheel, work, interpreter):
+    home = work / Path(interpreter).name / "".join(c if c.isalnum() else "-" for c in name)
     if not (home / "bin/python").exists():
-        venv.create(home, with_pip=True)
+        subprocess.run([interpreter, "-m", "venv", home], check=True)
     pip = [home / "bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary", ":all:"]
     done = subprocess.run([*pip, *words], capture_output=True, text=True, check=False) if words else None
     if done and done.returncode:
@@ -81,11 +82,12 @@ def main(argv):
     work.mkdir(parents=True, exist_ok=True)
     failed = False
     print("| with | | versions |\n|---|---|---|")
-    for name, words in SETS.items():
-        if given.get("only") in (None, name):
-            result, said = try_set(name, words, Path(wheels[0]).resolve(), work)
-            print(f"| {name} | {result} | {said} |", flush=True)
-            failed |= result == "FAILED"
+    for interpreter in given.get("python", sys.executable).split(","):
+        for name, words in SETS.items():
+            if given.get("only") in (None, name):
+                result, said = try_set(name, words, Path(wheels[0]).resolve(), work, interpreter)
+                print(f"| {name} | {result} | {said} |", flush=True)
+                failed |= result == "FAILED"
     return failed
 
 

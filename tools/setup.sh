@@ -35,6 +35,7 @@ missing_packages() {
     command -v pkg-config >/dev/null || echo pkg-config
     command -v cmake >/dev/null && cmake --version >/dev/null 2>&1 || echo cmake
     command -v ninja >/dev/null && ninja --version >/dev/null 2>&1 || echo ninja-build
+    command -v abidiff >/dev/null || echo abigail-tools
     local python
     if python=$(find_python); then
         # Debian splits what other Pythons bring along: ensurepip and Python.h.

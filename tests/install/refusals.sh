@@ -1,5 +1,6 @@
 #!/bin/sh
-# What configuring refuses, and how it says so: libraries that are missing, all at once; a big-endian machine, where there is a compiler for one.
+# What configuring refuses, and how it says so: libraries that are missing, all at once; Pythons that are not tested; a big-endian machine and musl, where
+# there is a compiler for them.
 #     tests/install/refusals.sh SOURCE CMAKE CC
 set -eu
 source=$1 cmake=$2 cc=$3
@@ -28,4 +29,29 @@ if command -v s390x-linux-gnu-gcc >/dev/null; then
 else
     echo "no s390x-linux-gnu-gcc: not tried"
 fi
+
+echo '== musl'
+if command -v musl-gcc >/dev/null; then
+    if "$cmake" -S "$source" -B "$work/musl" -DCMAKE_C_COMPILER=musl-gcc >"$work/said" 2>&1; then
+        echo "configured for musl"
+        exit 1
+    fi
+    grep -q 'does not build for glibc' "$work/said" || { cat "$work/said"; exit 1; }
+else
+    echo "no musl-gcc: not tried"
+fi
+
+# The Python that is there, which says of itself that it is another one.
+refused_python() {
+    mkdir -p "$work/python"
+    printf '%s\n' "$1" >"$work/python/sitecustomize.py"
+    if PYTHONPATH=$work/python "$cmake" -S "$source" -B "$work/build-python" -DCMAKE_C_COMPILER="$cc" -DFBY_BUILD_PYTHON=ON -DFBY_BUILD_TESTS=OFF >"$work/said" 2>&1; then
+        echo "configured for a Python of which it is said: $1"
+        exit 1
+    fi
+    tr '\n' ' ' <"$work/said" | tr -s ' ' | grep -q "$2" || { cat "$work/said"; exit 1; }
+}
+echo '== Pythons'
+refused_python 'import sysconfig; sysconfig.get_config_vars()["Py_GIL_DISABLED"] = 1' 'is a free-threaded Python'
+refused_python 'import sys; sys.implementation.name = "pypy"' 'is pypy, with which Forebay has not been tested'
 echo "refused, by name"

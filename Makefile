@@ -75,6 +75,7 @@ wheels-twice: wheels ## Build the wheel again, in another folder: the same bytes
 sdist: build-wheel/venv/.stamp ## Build the source package, into dist/
 	PATH=$(CURDIR)/build-wheel/venv/bin:$$PATH SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(WHEEL_PY) -m build --sdist --no-isolation -o dist .
 	$(WHEEL_PY) -m twine check --strict dist/*.tar.gz
+	PATH=$(CURDIR)/build-wheel/venv/bin:$$PATH $(WHEEL_PY) -m check_manifest
 
 matrix: ## The wheel in dist/ with the oldest and newest packages that it works with (gigabytes of downloads): a table
 	python3 tools/matrix.py dist/*.whl

@@ -59,6 +59,8 @@ def check_file(path):
             if not any(f.startswith(f"{info}/licenses/{name}-") for f in names):
                 say(False, f"{name} has no license text in {info}/licenses")
         say(True, "a license text for each")
+        named = [name for name in names if b"/build-wheel/" in wheel.read(name)]
+        say(not named, "no file names the folder of its build" + (f" but {named}" if named else ""))
         shared = [name.split("/data/share/")[-1] for name in names if "/data/share/" in name]
         say(sum(name.startswith("man/man1/forebay") for name in shared) > 3 and len(shared) - 3 == sum(name.startswith("man/") for name in shared),
             "man pages, and completions for three shells")

@@ -48,8 +48,9 @@ if have("polars"):
 if have("pandas"):
     import pandas
     frame = pandas.DataFrame({"a": range(100), "b": [float(i) for i in range(100)]})
-    if have("pyarrow") or hasattr(frame, "__arrow_c_stream__"):
-        n = sum(b["a"].shape[0] for b in fb.open(frame).rows().loader({"a": "a"}, batch_size=10))
+    if have("pyarrow"):
+        source = frame if hasattr(frame, "__arrow_c_stream__") else {name: frame[name].to_numpy() for name in frame}  # before pandas 2.2
+        n = sum(b["a"].shape[0] for b in fb.open(source).rows().loader({"a": "a"}, batch_size=10))
         assert n == 100, n
 print("python", sys.version.split()[0], *(f"{n} {__import__(n).__version__}" for n in names if n))
 """

@@ -213,7 +213,10 @@ def build_all(work, arch):
             continue
         print(f"building {library['name']} {library['version']}", flush=True)
         if path:
-            unpack(path, work / "src" / library["name"])
+            source = work / "src" / library["name"]
+            unpack(path, source)
+            for name, by in library.get("replaced", {}).items():
+                shutil.copy(source / by, source / name)
         log = work / f"{library['name']}.log"
         log.unlink(missing_ok=True)
         build(library, work, arch, folder, toolchain, log)

@@ -45,7 +45,8 @@ fi
 refused_python() {
     mkdir -p "$work/python"
     printf '%s\n' "$1" >"$work/python/sitecustomize.py"
-    if PYTHONPATH=$work/python "$cmake" -S "$source" -B "$work/build-python" -DCMAKE_C_COMPILER="$cc" -DFBY_BUILD_PYTHON=ON -DFBY_BUILD_TESTS=OFF >"$work/said" 2>&1; then
+    if PYTHONPATH=$work/python "$cmake" -S "$source" -B "$work/build-python" -DCMAKE_C_COMPILER="$cc" \
+        -DFBY_BUILD_PYTHON=ON -DFBY_BUILD_TESTS=OFF >"$work/said" 2>&1; then
         echo "configured for a Python of which it is said: $1"
         exit 1
     fi

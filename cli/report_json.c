@@ -33,6 +33,24 @@ static json_t *fields_json(fby_option_set set, const void *from)
     return object;
 }
 
+/* Bytes a second of a stage while it was at work; 0 where nothing was measured. */
+static json_t *per_second(uint64_t bytes, uint64_t ns) { return json_real(ns ? 1e9 * (double)bytes / (double)ns : 0); }
+
+/* What follows from an epoch's counts, as Python's Epoch has it. */
+static json_t *epoch_json(const fby_epoch *e)
+{
+    json_t *epoch = fields_json(FBY_OPTIONS_EPOCH, e);
+    json_object_set_new(epoch, "wait_share", json_real(e->elapsed_ns ? (double)e->wait_ns / (double)e->elapsed_ns : 0));
+    json_object_set_new(epoch, "bytes_per_second",
+                        json_pack("{s:o, s:o, s:o, s:o, s:o}", "read", per_second(e->bytes_read, e->reading_ns), "decompress",
+                                  per_second(e->bytes_decompressed, e->decompress_ns), "decode", per_second(e->bytes_decoded, e->decode_ns),
+                                  "assemble", per_second(e->bytes_delivered, e->assemble_ns), "transfer",
+                                  per_second(e->bytes_delivered, e->transfer_ns)));
+    json_object_set_new(epoch, "torch_allocated_bytes", json_null()); /* the command has none */
+    json_object_set_new(epoch, "torch_reserved_bytes", json_null());
+    return epoch;
+}
+
 json_t *cli_report_json(const fby_report *r, fby_loader *loader)
 {
     json_t *root = fields_json(FBY_OPTIONS_REPORT, r), *cures = json_array(), *epochs = json_array();
@@ -41,7 +59,7 @@ json_t *cli_report_json(const fby_report *r, fby_loader *loader)
     for (uint32_t i = 0; i < r->n_epochs; i++) {
         fby_epoch epoch = {.size = sizeof epoch};
         if (fby_loader_epoch(loader, i, &epoch, NULL) == FBY_OK)
-            json_array_append_new(epochs, fields_json(FBY_OPTIONS_EPOCH, &epoch));
+            json_array_append_new(epochs, epoch_json(&epoch));
     }
     json_object_set_new(root, "schema", json_integer(CLI_REPORT_SCHEMA));
     json_object_set_new(root, "cures", cures);

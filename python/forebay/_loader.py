@@ -24,6 +24,7 @@ from ._ranks import detected_rank, local_world_size
 from ._report import Report
 from ._sequences import Bytes, Padded, Ragged, Strings, register
 from ._sizes import count, format_bytes, memory as parse_memory, part as parse_part, superbatch as parse_superbatch
+from ._torch_memory import TorchMemory
 from ._write import write_yaml
 
 if TYPE_CHECKING:
@@ -186,6 +187,8 @@ class Loader(Known):
         loader is made. No epoch begins, and order and state do not change. With False it is first called in the first epoch.
     slow_next_ms : int, optional
         A wait for a batch that is longer, 50 by default, is logged as a warning (logger "forebay") with its cause; first batches of epochs are not.
+    slow_next_share : float, optional
+        The same as a share of the mean step, in place of slow_next_ms: 0.1 warns of waits above a tenth of the time between two batches.
 
     Raises
     ------
@@ -241,6 +244,7 @@ class Loader(Known):
         transform_prefetch: int | None = None,
         check: bool = True,
         slow_next_ms: int | None = None,
+        slow_next_share: float | None = None,
     ) -> None:
         self._options = {name: value for name, value in locals().items() if name not in ("self", "samples", "outputs")}
         self._samples = samples
@@ -281,6 +285,7 @@ class Loader(Known):
         self._as = as_
         self._transform = _transform.checked(transform)
         self._spans_before = _trace.totals()
+        self._torch_memory = TorchMemory()
         self._thread: threading.Thread | None = None  # of the transform, in the last epoch begun
         self._rank_given = rank is not None
         self._rank = (rank, world_size) if rank is not None else detected_rank()
@@ -396,6 +401,7 @@ class Loader(Known):
     def _begin(self, where: tuple[int, int], follow: bool = False) -> Any:
         """Begin an epoch at a batch; its iterator. `follow`: the iterator that there is, which has given nothing, gives this epoch's batches."""
         begun = self._core.epochs_begun
+        self._torch_memory.note(self._epoch)
         iterator = self._core.begin(*where, follow)
         if self._transform is not None and self._core.epochs_begun != begun:  # else it goes on as it is, and its thread with it
             self._thread = _transform.start(self._core, self._transform, *where)
@@ -583,8 +589,10 @@ class Loader(Known):
 
     def report(self) -> Report:
         """Where the time went so far; ``print()`` it."""
-        spans = _trace.since(self._spans_before)
-        return Report.from_dict({**self._core.report(), "spans": {name: {"calls": calls, "ns": ns} for name, (calls, ns) in spans.items()}})
+        spans, values = _trace.since(self._spans_before), self._core.report()
+        self._torch_memory.note(self._epoch)
+        values["epochs"] = self._torch_memory.added(values["epochs"])
+        return Report.from_dict({**values, "spans": {name: {"calls": calls, "ns": ns} for name, (calls, ns) in spans.items()}})
 
     def check(self) -> Any:
         """Make one batch now, transform included, and return it, to find errors that every batch would raise before a long run.

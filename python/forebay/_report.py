@@ -70,6 +70,8 @@ class Epoch:
     bytes_read, bytes_decompressed, bytes_decoded, bytes_delivered : int
     blocks_read, blocks_from_cache, blocks_evicted : int
     reading_ns, read_ns, decompress_ns, decode_ns, assemble_ns, transform_ns, memory_wait_ns, worker_cpu_ns, consumer_cpu_ns : int
+    torch_allocated_bytes, torch_reserved_bytes : int or None
+        Where torch uses a GPU, the most that it had allocated and reserved by the end of the epoch, as ``torch.cuda.max_memory_allocated()`` says.
     """
 
     epoch: int
@@ -99,6 +101,8 @@ class Epoch:
     memory_wait_ns: int
     worker_cpu_ns: int
     consumer_cpu_ns: int
+    torch_allocated_bytes: int | None = None
+    torch_reserved_bytes: int | None = None
 
     @property
     def elapsed(self) -> float:
@@ -127,6 +131,16 @@ class Epoch:
             "transfer": (self.bytes_delivered, self.transfer_ns),
         }  # fmt: skip
         return {name: n * 1e9 / ns if ns else 0.0 for name, (n, ns) in stages.items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Epoch":
+        """An epoch of what to_dict() gave."""
+        known = {field.name: values.get(field.name) if field.default is None else values[field.name] for field in dataclasses.fields(cls)}
+        return cls(**known)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes as a plain dict, with `wait_share` and `bytes_per_second`."""
+        return {**dataclasses.asdict(self), "wait_share": self.wait_share, "bytes_per_second": self.bytes_per_second}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -310,7 +324,7 @@ class Report:
             given["waits"] = tuple((ns, n) for ns, n in values.get("waits", ()))
             given["spans"] = {name: Span(**span) for name, span in values.get("spans", {}).items()}
             given["cures"] = tuple(Cure(**{f.name: cure[f.name] for f in dataclasses.fields(Cure)}) for cure in values["cures"])
-            given["epochs"] = tuple(Epoch(**{f.name: epoch[f.name] for f in dataclasses.fields(Epoch)}) for epoch in values["epochs"])
+            given["epochs"] = tuple(map(Epoch.from_dict, values["epochs"]))
         except KeyError as error:
             raise ValueError(f"no report of a loader: it has no {error}") from None
         return cls(**given)
@@ -347,7 +361,7 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """All attributes as a plain dict, with ``"schema": 1``, for JSON or a logger. docs/diagnosis.md describes it."""
         values = dataclasses.asdict(self)
-        return {"schema": SCHEMA, **values, "cures": list(values["cures"]), "epochs": list(values["epochs"])}
+        return {"schema": SCHEMA, **values, "cures": list(values["cures"]), "epochs": [epoch.to_dict() for epoch in self.epochs]}
 
     def to_json(self) -> str:
         """The same as JSON text. The command writes reports in this form too."""

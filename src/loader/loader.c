@@ -8,6 +8,7 @@
 #include "base/process.h"
 #include "options/options.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { MAX_DEPTH = 1024 };
@@ -32,6 +33,10 @@ static fby_status check_options(const fby_loader_opts *opts, fby_error *err)
         return fby__fail(err, FBY_E_ARG,
                          "part_key names the keys that parts of an epoch are made of: say how many keys a part has, or how "
                          "many parts there are");
+    if (!(opts->slow_next_share >= 0 && opts->slow_next_share < HUGE_VAL))
+        return fby__fail(err, FBY_E_ARG, "slow_next_share is a share of the mean step: above 0, such as 0.1, not %g", opts->slow_next_share);
+    if (opts->slow_next_ms && opts->slow_next_share > 0)
+        return fby__fail(err, FBY_E_ARG, "give slow_next_ms or slow_next_share: a wait is too long by one of them");
     if (opts->transform && opts->transform_pulled)
         return fby__fail(err, FBY_E_ARG, "give a transform, or transform_pulled to transform batches in threads of your own, not both");
     return FBY_OK;

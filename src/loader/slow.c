@@ -8,10 +8,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #define DEFAULT_MS 50u
-#define MOST_MS 1000000000u
+#define MOST_NS 1000000000000000u
+#define STEPS_SEEN 8 /* before their mean says anything */
 #define SAYS_AGAIN_NS 10000000000u /* one message of so much time: the next one says how many there were */
 
 static const fby__load_job *job_of(const fby_loader *l, const fby__cache_entry *e)
@@ -67,11 +69,23 @@ void fby__slow_begin(fby_loader *l, uint64_t now)
     s->asked_ns = s->asked_ns ? s->asked_ns : now;
 }
 
+/* How long a wait may take. */
+static uint64_t slow_ns(const fby_loader *l)
+{
+    const fby_loader_opts *asked = &l->config.asked;
+    const uint64_t ms = asked->slow_next_ms ? asked->slow_next_ms : DEFAULT_MS, steps = fby__trace_counter(&l->engine.trace, FBY__COUNT_BATCHES);
+    if (!(asked->slow_next_share > 0) || steps <= STEPS_SEEN)
+        return ms < MOST_NS / 1000000 ? ms * 1000000 : MOST_NS;
+    const uint64_t work = atomic_load_explicit(&l->engine.trace.stage_ns[FBY__STAGE_WORK], memory_order_relaxed),
+                   first = atomic_load_explicit(&l->consumer.first_step_ns, memory_order_relaxed);
+    const double mean = (double)(work - first) / (double)(steps - 1);
+    return (uint64_t)fmin(asked->slow_next_share * mean, (double)MOST_NS);
+}
+
 uint64_t fby__slow_at(const fby_loader *l)
 {
     const fby__slow *s = &l->consumer.slow;
-    const uint64_t ms = l->config.asked.slow_next_ms ? l->config.asked.slow_next_ms : DEFAULT_MS;
-    return s->waits_for[0] || !fby__log_wants(FBY_LOG_WARNING) ? UINT64_MAX : s->asked_ns + fby__min_u64(ms, MOST_MS) * 1000000u;
+    return s->waits_for[0] || !fby__log_wants(FBY_LOG_WARNING) ? UINT64_MAX : s->asked_ns + slow_ns(l);
 }
 
 void fby__slow_look(fby_loader *l)

@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+import types
 
 import numpy as np
 import pytest
@@ -54,6 +55,29 @@ def test_mixing_has_slices_and_length_buckets_beside_each_other(tmp_path, parque
     with fb.open(str(tmp_path / "many")).groups("k").loader({"x": fb.col("x").padded()}, **options) as loader:
         said = loader.report().mixing.split("; ")
     assert said[-2].startswith("a batch has samples of") and said[-1].endswith("% without length buckets)"), said
+
+
+def test_epochs_as_json_say_what_follows_from_their_counts(table):
+    with table.rows().loader({"x": "x"}, batch_size=1_000) as loader:
+        for _ in loader:
+            pass
+        report = loader.report()
+    (epoch,) = json.loads(report.to_json())["epochs"]
+    assert epoch["wait_share"] == report.epochs[0].wait_share > 0
+    assert epoch["bytes_per_second"] == report.epochs[0].bytes_per_second and epoch["bytes_per_second"]["assemble"] > 0
+    assert epoch["torch_allocated_bytes"] is None and fb.Report.from_dict(json.loads(report.to_json())) == report
+
+
+def test_what_torch_takes_of_a_gpu_is_said_of_each_epoch(table, monkeypatch):
+    cuda = types.SimpleNamespace(is_initialized=lambda: True, max_memory_allocated=lambda: 1_000 * taken[0], max_memory_reserved=lambda: 4_000)
+    taken = [0]
+    with table.rows().loader({"x": "x"}, batch_size=5_000, framework="numpy") as loader:
+        monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))
+        for _ in range(2):
+            for _ in loader:
+                taken[0] += 1
+        epochs = loader.report().epochs
+    assert [(e.torch_allocated_bytes, e.torch_reserved_bytes) for e in epochs] == [(4_000, 4_000), (8_000, 4_000)]
 
 
 def test_an_epoch_that_gave_nothing_leaves_no_trace(table):

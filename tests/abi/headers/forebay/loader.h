@@ -221,6 +221,11 @@ typedef struct fby_loader_opts {
      */
     uint64_t transform_prefetch;
     bool transform_pulled; /* batches are transformed by threads of the program's: fby_loader_transform_next(). Not with `transform` */
+    /*
+     * In place of slow_next_ms: a share, above 0, of the mean step, which is the time of the program between two batches without the very first.
+     * Until 8 steps were seen it is 50 ms. Not with slow_next_ms.
+     */
+    double slow_next_share;
 } fby_loader_opts;
 
 /**

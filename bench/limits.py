@@ -64,7 +64,7 @@ DATA = {
     "heavy": parquet("heavy", numbers(600_000, 16, decimals=2), 20_000, compression="brotli", compression_level=9),
     "coded": parquet("coded", numbers(2_000_000, 16, decimals=1), 20_000, compression="none", use_dictionary=True),
     "light": parquet("light", numbers(600_000, 16, decimals=2), 20_000, compression="lz4"),
-    "huge": parquet("huge", numbers(4_000_000, 16, decimals=2), 1_000_000, compression="zstd"),
+    "huge": parquet("huge", numbers(4_000_000, 16, decimals=2), 250_000, compression="zstd"),
     "tiny": ("tiny.h5", tiny_chunks),
     "ragged": parquet("ragged", heavy_tail, 40_000, compression="none"),
 }
@@ -88,8 +88,8 @@ MARGIN = 0.3  # of a cure's predicted factor
 CASES = [
     ("disk", "storage", "plain", {"memory": 32 * MIB, "superbatch": 100_000, "delay_us": 20_000, "work_us": 100}),
     ("codec", "decompress", "heavy", {"memory": 32 * MIB, "superbatch": 100_000, "batch": 4_096, "work_us": 100}),
-    ("tiny-chunks", "decode", "tiny", {"memory": 32 * MIB, "superbatch": 100_000, "batch": 32_768, "work_us": 100}),
-    ("one-thread", "threads", "huge", {"memory": 192 * MIB, "superbatch": 200_000, "threads": 1, "batch": 32_768, "work_us": 100}),
+    ("tiny-chunks", "decode", "tiny", {"memory": 32 * MIB, "superbatch": 100_000, "batch": 32_768}),
+    ("one-thread", "threads", "huge", {"memory": -1, "superbatch": 200_000, "threads": 1, "batch": 32_768}),
     ("budget", "memory", "heavy", {"memory": -1, "superbatch": 200_000, "work_us": 100}),
     ("transform", "transform", "plain", {"memory": 64 * MIB, "superbatch": 100_000, "transform_us": 4_000, "work_us": 1_000}),
     ("transfer", "transfer", "plain", {"memory": 64 * MIB, "superbatch": 100_000, "transfer_us": 4_000, "work_us": 1_000}),

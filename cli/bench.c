@@ -43,6 +43,8 @@ static const cli_option options[] = {
     {"margin", 0, CLI_SHARE, offsetof(bench_options, margin), "SHARE", "with --against: by how much at least (default: 10%)", NULL},
     {"compare", 0, CLI_FLAG, offsetof(bench_options, compare), NULL,
      "beside PyTorch, NumPy, Hugging Face datasets, Grain, LitData, scDataset, Ray Data, see below", NULL},
+    {"today", 0, CLI_TEXT, offsetof(bench_options, today), "FILE.py:EXPR",
+     "with --compare: a loader of your own, which the expression gives: loader.py:make(512)", NULL},
     {"html", 0, CLI_TEXT, offsetof(bench_options, html), "FILE", "write the result as one HTML page, which needs no network", NULL},
     {"split", 0, CLI_TEXT, offsetof(bench_options, split), "NAME",
      "of a pipeline file: what is loaded (default: what its section loader names, else the first)", NULL},
@@ -127,6 +129,10 @@ static int run(const cli_command *command, int argc, char **argv)
                          cli_count(bench_settings(&o)));
     else if (code == CLI_CONTINUE && o.compare && (o.save || o.against))
         code = cli_error(CLI_USAGE, NULL, "bench: --compare is of other loaders, --save and --against of this one: give one of them");
+    else if (code == CLI_CONTINUE && o.compare && o.epochs)
+        code = cli_error(CLI_USAGE, "--seconds 10", "bench: --compare runs loaders of which not all have epochs: give --seconds or --batches");
+    else if (code == CLI_CONTINUE && o.today && !o.compare)
+        code = cli_error(CLI_USAGE, "--compare --today loader.py:make()", "bench: --today is a loader that --compare runs beside this one");
     else if (code == CLI_CONTINUE && bench_settings(&o) == 1 && o.baseline.n && !o.compare)
         code = cli_error(CLI_USAGE, "--shuffle none,superbatch --baseline shuffle=none", "bench: --baseline is of several settings");
     if (code == CLI_CONTINUE)
@@ -158,6 +164,7 @@ const cli_command cli_bench = {
                 "  forebay bench basins/ --html bench.html\n"
                 "  forebay bench basins/ --shuffle none,superbatch,full --memory 1GiB,4GiB     six settings side by side\n"
                 "  forebay bench basins/ --compare --quick                other loaders on the same files\n"
+                "  forebay bench basins.yaml --compare --today \"loader.py:make(512)\"     the loader that you have\n"
                 "  forebay bench basins/ --save base.json; forebay bench basins/ --against base.json --margin 10%\n"
                 "  forebay bench basins.yaml --split train                the outputs and options of a pipeline file\n",
     .notes =
@@ -172,8 +179,10 @@ const cli_command cli_bench = {
         "a second, or of samples a second of CPU time, which hardly changes with what else runs.\n"
         "--compare runs the loaders that are installed beside the Python package forebay, each in a process of its own, in turn: 3 runs "
         "of\n"
-        "5 s (--quick: one of 2 s) over the same files, for columns as they are (rows; no operations). --baseline NAME is what the\n"
-        "factors are of (default: PyTorch batches). What needs a copy of the data (Grain, LitData) gets one, untimed, in a temporary "
+        "5 s (--quick: one of 2 s; --batches: as long as they take, 60 s at most) over the same files, for columns as they are (rows; no\n"
+        "operations). --today adds a loader of yours, and is what windows, groups and operations are compared with: an expression of your\n"
+        "file gives something to iterate over batches, or a function of the epoch's number that does. --baseline NAME is what the factors\n"
+        "are of (default: today, PyTorch batches). What needs a copy of the data (Grain, LitData) gets one, untimed, in a temporary "
         "folder.\n"
         "Times of stages are sums over threads. CPU inside next() is what the loader costs the training thread itself.\n"
         "--json: {command, forebay, pipeline, split, samples_per_second, samples, batches, seconds, epochs,\n"

@@ -29,7 +29,7 @@ typedef struct bench_options {
     double seconds, work, margin;
     bool quick, compare;
     cli_list varied[BENCH_VARIED], baseline;
-    const char *html, *save, *against;
+    const char *html, *save, *against, *today;
     cli_source source;
 } bench_options;
 

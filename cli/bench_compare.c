@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define BATCHES_SECONDS 60.0 /* with --batches alone: a run that is slower than that has fewer */
+
 /* What else there is in an output, beyond columns as they are, others would have to be programmed for. */
 static const char *beyond_columns(const fby_output *o)
 {
@@ -21,20 +23,40 @@ static const char *beyond_columns(const fby_output *o)
                                                                                              : NULL;
 }
 
-static int add_outputs(const bench_load *load, json_t *spec)
+/* Whether others would have to be programmed for what is loaded; then *why says for what. */
+static bool is_beyond(const bench_load *load, cli_text *why)
+{
+    if (load->opts.samples && fby_samples_kind(load->opts.samples) != FBY_SAMPLES_ROWS) {
+        cli_text_addf(why, "samples are not rows");
+        return true;
+    }
+    for (size_t i = 0; i < load->opts.n_outputs; i++) {
+        const char *beyond = beyond_columns(&load->opts.outputs[i]);
+        if (beyond) {
+            cli_text_addf(why, "output '%s' %s", load->opts.outputs[i].name, beyond);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What others are to give: nothing, where only the user's own loader gives it. */
+static int add_outputs(const bench_load *load, const char *today, json_t *spec)
 {
     json_t *outputs = json_array();
+    cli_text why = {0};
+    const bool beyond = is_beyond(load, &why);
+    int code = CLI_CONTINUE;
     json_object_set_new(spec, "outputs", outputs);
-    if (load->opts.samples && fby_samples_kind(load->opts.samples) != FBY_SAMPLES_ROWS)
-        return cli_error(CLI_USAGE, NULL,
-                         "bench: --compare takes samples that are rows: others would have to be programmed for windows and groups");
+    json_object_set_new(spec, "beyond", beyond ? cli_json_text(cli_text_str(&why)) : json_null());
+    if (beyond && !today)
+        code = cli_error(CLI_USAGE, "give the loader that you have: --today \"loader.py:make()\"",
+                         "bench: --compare takes rows of columns as they are, which other loaders can give as well; %s", cli_text_str(&why));
+    cli_text_free(&why);
+    if (beyond)
+        return code;
     for (size_t i = 0; i < load->opts.n_outputs; i++) {
         const fby_output *o = &load->opts.outputs[i];
-        const char *why = beyond_columns(o);
-        if (why)
-            return cli_error(CLI_USAGE, NULL,
-                             "bench: --compare takes columns as they are, which other loaders can give as well; output '%s' %s", o->name,
-                             why);
         const bool matrix = o->n_columns > 1 || o->keep_axis;
         const char *dtype = o->dtype != FBY_DTYPE_NONE ? fby_dtype_name(o->dtype) : matrix ? "float32" : NULL;
         json_t *columns = json_array();
@@ -131,23 +153,27 @@ static void become_python(FILE *spec)
 
 int bench_compare(fby_dataset *ds, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths)
 {
-    json_t *spec = json_pack("{s:I, s:o, s:I, s:f, s:f, s:f, s:I, s:b, s:s?, s:s?}", "batch_size", (json_int_t)load->opts.batch_size,
-                             "options", options_json(&load->opts), "rows", (json_int_t)fby_dataset_rows(ds), "work", o->work, "seconds",
+    const uint64_t n = load->opts.samples ? fby_samples_count(load->opts.samples) : fby_dataset_rows(ds);
+    json_t *spec = json_pack("{s:I, s:o, s:I, s:f, s:f, s:I, s:f, s:I, s:b, s:I, s:b, s:s?, s:s?, s:s?}", "batch_size",
+                             (json_int_t)load->opts.batch_size, "options", options_json(&load->opts), "rows", (json_int_t)n, "work", o->work,
+                             "seconds",
                              o->seconds > 0 ? o->seconds
+                             : o->batches   ? BATCHES_SECONDS
                              : o->quick     ? 2.0
                                             : 5.0,
-                             "warmup", 1.0, "runs",
+                             "batches", (json_int_t)o->batches, "warmup", o->warmup ? 0.0 : 1.0, "warmup_batches", (json_int_t)o->warmup,
+                             "cold", (int)o->cold, "runs",
                              (json_int_t)(o->runs    ? o->runs
                                           : o->quick ? 1
                                                      : 3),
-                             "json", (int)o->source.json, "html", o->html, "split", load->split);
+                             "json", (int)o->source.json, "html", o->html, "split", load->split, "today", o->today);
     json_object_set_new(spec, "baseline", o->baseline.n ? cli_json_text(o->baseline.items[0]) : json_null());
     json_object_set_new(spec, "pipeline", load->pipeline ? cli_json_text(paths[0]) : json_null());
     json_object_set_new(spec, "set", texts_json(o->set.items, o->set.n));
     json_object_set_new(spec, "paths", texts_json(paths, n_paths));
     int code = add_files(ds, spec);
     if (code == CLI_CONTINUE)
-        code = add_outputs(load, spec);
+        code = add_outputs(load, o->today, spec);
     FILE *file = code == CLI_CONTINUE ? tmpfile() : NULL;
     if (code == CLI_CONTINUE && (!file || json_dumpf(spec, file, JSON_COMPACT) != 0 || fflush(file) != 0 || fseek(file, 0, SEEK_SET) != 0))
         code = cli_error(CLI_FAILED, NULL, "bench: a temporary file cannot be written: %s", strerror(errno));

@@ -9,6 +9,7 @@ A B C A B C, and what counts is the median.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +52,25 @@ class Forebay:
         return self.loader
 
 
-CONTESTANTS: dict[str, Any] = {"Forebay": Forebay, **_rivals.RIVALS}
+class Today:
+    """The loader that the user has: what an expression gives in a file of theirs."""
+
+    def __init__(self, spec: dict[str, Any], cache: Path) -> None:
+        file, mark, expression = spec["today"].partition(".py:")
+        path = Path(file + ".py").resolve()
+        if not mark or not expression or not path.exists():
+            raise ValueError(f"--today {spec['today']}: give a file and what to call in it, such as loader.py:make(512)")
+        sys.path.insert(0, str(path.parent))  # as for a script
+        module = importlib.import_module(path.stem)  # by its name, so that worker processes find it
+        self.batches = eval(expression, vars(module))  # the user's words about the user's file
+        if isinstance(self.batches, Iterator):
+            raise TypeError(f"--today {spec['today']} gives an iterator, which is over after an epoch: give a loader, or a function of the epoch's number")
+
+    def epoch(self, number: int) -> Any:
+        return self.batches(number) if callable(self.batches) else self.batches
+
+
+CONTESTANTS: dict[str, Any] = {"Forebay": Forebay, "today": Today, **_rivals.RIVALS}
 
 
 def run_one(name: str, spec: dict[str, Any]) -> None:
@@ -65,7 +85,7 @@ def run_one(name: str, spec: dict[str, Any]) -> None:
         if isinstance(contestant, Forebay):
             figures["report"] = contestant.loader.report().to_dict()
         print(json.dumps(figures), file=out, flush=True)
-        print(json.dumps(_rivals.mixing(batches, spec) if spec["mixing"] else {}), file=out, flush=True)
+        print(json.dumps(_rivals.mixing(batches, spec) if spec["mixing"] and not spec["beyond"] else {}), file=out, flush=True)
     except _rivals.LeftOutError as why:
         print(json.dumps({"skipped": str(why)}), file=out, flush=True)
     except Exception as error:
@@ -92,6 +112,8 @@ def _memory_bytes(pid: int) -> int:
 
 def _contestant(name: str, spec: dict[str, Any], cache: str, mixing: bool) -> dict[str, Any]:
     """One run, in a process of its own."""
+    if spec["cold"]:
+        _forget(spec["files"])
     command = [sys.executable, "-m", "forebay._bench", name]
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True)
     assert child.stdin and child.stdout
@@ -123,6 +145,17 @@ def _contestant(name: str, spec: dict[str, Any], cache: str, mixing: bool) -> di
     return found
 
 
+def _forget(files: list[str]) -> None:
+    """Ask the system to drop files from its page cache."""
+    for path in files:
+        file = os.open(path, os.O_RDONLY)
+        try:
+            os.fdatasync(file)  # what is not written yet stays
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(file)
+
+
 def _end(child: subprocess.Popen[str]) -> None:
     """End a process and what it has started, which the system would give to another parent."""
     below = _rivals.descendants(child.pid)
@@ -136,7 +169,9 @@ def _end(child: subprocess.Popen[str]) -> None:
 
 def compare(spec: dict[str, Any]) -> dict[str, Any]:
     """Run all, in turn; what the command prints as JSON."""
-    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in CONTESTANTS}
+    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in CONTESTANTS if name != "today" or spec["today"]}
+    for name in _rivals.RIVALS if spec["beyond"] else ():
+        runs[name].append({"skipped": f"would have to be programmed for it: {spec['beyond']}"})
     with tempfile.TemporaryDirectory(prefix="forebay-bench-") as cache:
         for turn in range(spec["runs"]):
             for name, results in runs.items():
@@ -149,7 +184,7 @@ def compare(spec: dict[str, Any]) -> dict[str, Any]:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
     rows = [_row(name, results) for name, results in runs.items()]
     names = [row["name"] for row in rows if "skipped" not in row]
-    wanted = spec["baseline"] or next((name for name in ("PyTorch batches", "PyTorch rows") if name in names), "Forebay")
+    wanted = spec["baseline"] or next((name for name in ("today", "PyTorch batches", "PyTorch rows") if name in names), "Forebay")
     if wanted not in names:
         raise SystemExit(f"forebay: error: --baseline {wanted}: it was not measured; there are {', '.join(names) or 'none'}")
     base = next(row["samples_per_second"] for row in rows if row["name"] == wanted)
@@ -200,7 +235,11 @@ def text(found: dict[str, Any]) -> str:
     left_out = [row for row in found["comparison"]["rows"] if "skipped" in row]
     if absent := [row["skipped"].removesuffix(_rivals.ABSENT) for row in left_out if row["skipped"].endswith(_rivals.ABSENT)]:
         out.append(f"  not installed: {', '.join(dict.fromkeys(absent))}")
-    out += [f"  left out: {row['name']}: {printable(row['skipped'])}" for row in left_out if not row["skipped"].endswith(_rivals.ABSENT)]
+    reasons: dict[str, list[str]] = {}
+    for row in left_out:
+        if not row["skipped"].endswith(_rivals.ABSENT):
+            reasons.setdefault(row["skipped"], []).append(row["name"])
+    out += [f"  left out: {', '.join(names)}: {printable(why)}" for why, names in reasons.items()]
     return "\n".join(out)
 
 

@@ -41,6 +41,7 @@ def rows(tmp_path):
 
 def spec(files, fmt, outputs, **more):
     return {"files": [str(f) for f in files], "format": fmt, "batch_size": 100, "work": 0, "warmup": 0, "seconds": 0.05, "rows": 6000,
+            "batches": 0, "warmup_batches": 0,
             "outputs": [{"matrix": len(o["columns"]) > 1, "dtype": None, **o} for o in outputs], **more}  # fmt: skip
 
 
@@ -116,7 +117,7 @@ def test_the_command_compares_what_is_installed(rows, tmp_path):
     page = tmp_path / "page.html"
     got = json.loads(bench(rows, "--seconds", "0.2", "--runs", 1, "--batch-size", 100, "--work", "100us", "--json", "--html", page).stdout)
     found = {row["name"]: row for row in got["comparison"]["rows"]}
-    assert list(found) == list(_bench.CONTESTANTS) and not any(row.get("failed") for row in found.values()), found
+    assert list(found) == [name for name in _bench.CONTESTANTS if name != "today"] and not any(row.get("failed") for row in found.values()), found
     for name in ("Forebay", "PyTorch rows", "PyTorch batches", "expert generator"):
         row = found[name]
         assert row["samples_per_second"] > 0 and row["peak_bytes"] > 10_000_000 and row["first_batch_seconds"] > 0
@@ -130,7 +131,7 @@ def test_the_command_compares_what_is_installed(rows, tmp_path):
 @pytest.mark.parametrize(
     "outputs, message",
     [
-        ("x: {columns: [i, twice], ops: [scale: 2]}", "output 'x' has operations"),
+        ("x: {columns: [i, twice], ops: [scale: 2]}", "output 'x' has operations\n  try: give the loader that you have: --today"),
         ("x: {columns: i}\n  y: {columns: file, one_hot: 3}", "output 'y' is computed"),
     ],
 )
@@ -141,7 +142,83 @@ def test_what_others_would_have_to_be_programmed_for_is_refused(rows, tmp_path, 
 
 def test_windows_are_refused(rows, tmp_path):
     (tmp_path / "p.yaml").write_text('data: {paths: "*.parquet"}\nsamples: {windows: {input: 3}}\noutputs: {x: {columns: [i]}}\nloader: {batch_size: 10}\n')
-    assert "samples that are rows" in bench(tmp_path / "p.yaml", code=2).stderr
+    assert "samples are not rows" in bench(tmp_path / "p.yaml", code=2).stderr
+
+
+TODAY = """
+import sys
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Windows(Dataset):
+    def __len__(self):
+        return 60
+    def __getitem__(self, i):
+        return {"x": torch.full((3, 1), float(i)), "y": torch.tensor(i)}
+
+def make(size, workers=0):
+    return DataLoader(Windows(), size, shuffle=True, num_workers=workers)
+
+def of(epoch):
+    return make(10 + epoch % 2)
+"""
+
+
+@pytest.fixture
+def windows(rows):
+    (rows / "today.py").write_text(TODAY)
+    path = rows / "p.yaml"
+    path.write_text('data: {paths: "*.parquet"}\nsamples: {windows: {input: 3}}\noutputs: {x: {columns: [i]}}\nloader: {batch_size: 10}\n')
+    return path
+
+
+@pytest.mark.parametrize("expression", ["make(10, 2)", "of"])
+def test_windows_are_compared_with_the_loader_that_the_user_has(windows, expression):
+    today = f"{windows.parent / 'today.py'}:{expression}"
+    got = json.loads(bench(windows, "--seconds", "0.2", "--runs", 1, "--today", today, "--json").stdout)["comparison"]
+    found = {row["name"]: row for row in got["rows"]}
+    assert got["baseline"] == "today" and list(found) == list(_bench.CONTESTANTS)
+    assert found["Forebay"]["factor"] == pytest.approx(found["Forebay"]["samples_per_second"] / found["today"]["samples_per_second"])
+    assert found["today"]["epoch_seconds"] == pytest.approx(5994 / found["today"]["samples_per_second"])  # windows: two fewer than rows a file
+    assert all("samples are not rows" in found[name]["skipped"] for name in _rivals.RIVALS)
+
+
+@pytest.mark.parametrize(
+    "today, message",
+    [
+        ("nowhere.py:make()", "give a file and what to call in it"),
+        ("today.py", "give a file and what to call in it"),
+        ("today.py:iter(make(10))", "gives an iterator"),
+        ("today.py:no_such()", "no_such"),
+    ],
+)
+def test_a_loader_of_the_users_that_does_not_work_is_left_out_with_its_reason(windows, today, message):
+    done = bench(windows, "--seconds", "0.1", "--runs", 1, "--today", windows.parent / today)
+    assert message in done.stdout and "left out: today" in done.stdout
+
+
+def test_batches_and_warm_up_are_honoured_and_epochs_refused(rows):
+    spec_of = spec([rows / "0.parquet"], "parquet", [{"name": "x", "columns": ["i"]}], batches=7, warmup_batches=3) | {"seconds": 60}
+    contestant = _rivals.Expert(spec_of, rows)
+    taken = []
+    epoch = contestant.epoch
+    contestant.epoch = lambda number: (taken.append(batch) or batch for batch in epoch(number))
+    figures, _ = _rivals.measure(contestant, spec_of)
+    assert len(taken) == 3 + 7 and figures["samples_per_second"] > 0
+    assert "give --seconds or --batches" in bench(rows, "--epochs", 2, code=2).stderr
+    assert "--today is a loader that --compare runs" in subprocess.run([CLI, "bench", rows, "--today", "x.py:y"], capture_output=True, text=True).stderr
+
+
+def test_cold_runs_begin_with_what_the_page_cache_does_not_have(rows, monkeypatch):
+    forgotten = []
+    monkeypatch.setattr(_bench, "_forget", forgotten.append)
+    monkeypatch.setattr(_bench.subprocess, "Popen", lambda *args, **kwargs: (_ for _ in ()).throw(KeyboardInterrupt))
+    for cold in (False, True):
+        with pytest.raises(KeyboardInterrupt):
+            _bench._contestant("Forebay", {"files": ["a"], "cold": cold, "seconds": 1, "warmup": 0}, str(rows), False)
+    assert forgotten == [["a"]]
+    monkeypatch.undo()
+    _bench._forget([str(rows / "0.parquet")])
 
 
 def test_a_python_without_forebay_is_named(rows, tmp_path):

@@ -162,6 +162,8 @@ kills: build python ## kill -9 a pack at 20 random moments, shuffled and not, an
 
 bench: setup build python ## Benchmarks beside the rivals (minutes); see bench/README.md
 	$(PY) bench/run.py
+	$(PY) bench/overhead.py
+	$(PY) bench/limits.py
 
 demo: setup build python ## Make a data set, race the PyTorch DataLoader, train a model: a table, a verdict and a picture
 	$(PY) bench/demo.py

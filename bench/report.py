@@ -22,6 +22,7 @@ TITLES = {
     "hdf5_index.csv": "(h) HDF5: seconds to open",
     "workloads.csv": "(i) The five systems, whole path: samples a second, shuffled, float32",
     "operations.csv": "(j) Operations: one core beside what its bytes cost, and loaders beside NumPy and pandas",
+    "overhead.csv": "(k) What clocks and counters that are always on cost: share of the loader's CPU time",
 }
 HIDDEN = {"date_utc", "commit"}
 

@@ -68,16 +68,31 @@ def _torch_profiler() -> Any:
     return autograd if autograd is not None and autograd._profiler_enabled() else None
 
 
+def _nvtx_paths() -> list[str]:
+    """Where the library may be: the system's, and NVIDIA's packages on PyPI, which the system's loader does not know. CUDA 13 has headers alone."""
+    import importlib.util
+
+    name = "libnvToolsExt.so.1"
+    try:
+        package = importlib.util.find_spec("nvidia.nvtx")
+    except ImportError:  # there is no nvidia
+        package = None
+    folders = (package.submodule_search_locations if package else None) or []
+    return [name, *(os.path.join(folder, "lib", name) for folder in folders)]
+
+
 @functools.cache
 def _nvtx_library() -> tuple[Callable[[bytes], Any], Callable[[], Any]] | None:
     """Push and pop of NVIDIA's tools extension, where it is installed."""
     import ctypes  # slow to import, and few programs run under such a tool
 
-    try:
-        library = ctypes.CDLL("libnvToolsExt.so.1")
-        return library.nvtxRangePushA, library.nvtxRangePop
-    except (OSError, AttributeError):
-        return None
+    for path in _nvtx_paths():
+        try:
+            library = ctypes.CDLL(path)
+            return library.nvtxRangePushA, library.nvtxRangePop
+        except (OSError, AttributeError):
+            continue
+    return None
 
 
 def _nvtx() -> tuple[Callable[[bytes], Any], Callable[[], Any]] | None:

@@ -168,6 +168,10 @@ def test_spans_are_ranges_of_nvtx_where_somebody_listens(tmp_path, run_python):
     heard = run_python(script, env={"LD_LIBRARY_PATH": str(tmp_path), "NVTX_INJECTION64_PATH": "listener"})
     assert heard.stdout.split() == ["push", "a", "push", "b", "pop", "pop"]
     assert run_python(script, env={"LD_LIBRARY_PATH": str(tmp_path)}).stdout == ""
+    (tmp_path / "nvidia" / "nvtx" / "lib").mkdir(parents=True)  # as in NVIDIA's package on PyPI
+    library.rename(tmp_path / "nvidia" / "nvtx" / "lib" / library.name)
+    packaged = run_python(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n" + script, env={"NVTX_INJECTION64_PATH": "listener"})
+    assert packaged.stdout == heard.stdout
 
 
 def test_threads_have_names(table):

@@ -79,7 +79,7 @@ class Diagnosis:
     verdict : str
         The same in words.
     cures : tuple of Cure
-        Where the loader is the limit: what its report says would help, and by how much.
+        Where the loader is the limit: what its report says would help, and by how much; of a loader without a report, the most that another could give.
     """
 
     ceiling: float
@@ -328,11 +328,27 @@ def _judge(ceiling: float, loader: float, together: float, stage: str) -> tuple[
             f"Each alone is fast enough, but together they reach {share:.0%} of the step's ceiling: they compete for the CPUs or for Python's lock. "
             "Give the loader fewer threads, or the process more CPUs."
         )  # fmt: skip
-    said = "The loader" if stage == "loader" else f"The loader ({stage})"
+    said, where = ("The loader", ".cures") if stage == "loader" else (f"The loader ({stage})", "print(loader.report())")
     return stage, min(1.0, (_FASTER - headroom) / 0.5), (
         f"{said} is the limit: alone it gives {headroom:.0%} of what the step could take, and together they reach {share:.0%}. At most, training "
-        f"could be {1 / share:.1f} times faster. print(loader.report()) says what to change."
+        f"could be {1 / share:.1f} times faster. {where} says what to change."
     )  # fmt: skip
+
+
+def _of_foreign(loader: Any, ceiling: float, alone: float, together: float) -> tuple[Cure, ...]:
+    """What can be said of a loader without a report: beside the step it is no slower than alone, and no other is faster than the step."""
+    cures = [
+        Cure(
+            "another loader, up to the step's ceiling", ceiling, ceiling / together,
+            "Where this loader's time goes is not known, and what Forebay gives of the same files was not measured: `forebay bench FILES` says it, and "
+            "with --compare --today this loader's beside it.",
+        )
+    ]  # fmt: skip
+    beside = min(ceiling, alone)
+    if getattr(loader, "num_workers", None) == 0 and beside / together >= _FASTER:
+        why = "A worker process makes batches while the step runs; more of them, as many as there are CPUs, may give more."
+        cures.append(Cure("num_workers=1", beside, beside / together, why))
+    return tuple(sorted(cures, key=lambda cure: -cure.factor))
 
 
 def _one_of(loader: Any, size: int) -> Any:
@@ -443,6 +459,8 @@ def diagnose(
     finally:
         states.restore()
     limit, clear, verdict = _judge(ceiling.samples_per_s, alone.samples_per_s, both.samples_per_s, stage)
+    if before is None and limit == stage:
+        cures = _of_foreign(loader, ceiling.samples_per_s, alone.samples_per_s, both.samples_per_s)
     seen = min(alone.steps, ceiling.steps, both.steps)
     steady = 1 - min(0.5, max(speed.unsteady for speed in (alone, ceiling, both)))
     return Diagnosis(

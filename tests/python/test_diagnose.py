@@ -52,6 +52,26 @@ def test_a_slow_loader_is_not_the_model(ds):
     assert 0.5 * 100 / 0.02 < found.loader < 1.01 * 100 / 0.02
 
 
+def test_of_a_loader_without_a_report_the_cures_say_what_can_be_said():
+    torch = pytest.importorskip("torch")
+
+    class Rows(torch.utils.data.Dataset):
+        def __len__(self):
+            return 2000
+
+        def __getitem__(self, i):
+            time.sleep(0.0005)
+            return torch.zeros(4)
+
+    loader = torch.utils.data.DataLoader(Rows(), batch_size=20)
+    found = fb.diagnose(lambda batch: time.sleep(0.006), loader, seconds=1.2)
+    assert found.limit == "loader" and ".cures says" in found.verdict and "report()" not in found.verdict
+    other, workers = found.cures
+    assert other.samples_per_second == found.ceiling and other.factor == pytest.approx(1 / found.share) and "forebay bench FILES" in other.why
+    assert workers.change == "num_workers=1" and workers.samples_per_second == min(found.loader, found.ceiling)
+    assert "cure" in str(found) and "num_workers=1" in str(found)
+
+
 def test_of_a_loader_that_says_its_stage_is_the_limit(ds):
     def transform(batch):
         time.sleep(0.01)

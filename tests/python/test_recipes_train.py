@@ -49,6 +49,28 @@ def trained(tmp_path_factory):
     return train
 
 
+def test_the_neutrino_owners_question_is_answered_in_one_call(tmp_path, monkeypatch):
+    module, generate = (importlib.import_module(f"recipes.neutrino.{name}") for name in ("diagnose", "generate"))
+    generate.generate(tmp_path / "data", **{**module.LARGE, "events": 2_500})
+    arguments = ["--data", str(tmp_path / "data"), "--seconds", "2"]
+    found = module.main(arguments)["the loader"]
+    assert found.limit == "model" and found.cures == () and found.headroom > 1
+    assert found.ceiling > 0 and found.forward > 0 and found.backward > 0 and found.optimizer > 0 and found.flops > 0
+
+    class Quick(torch.nn.Module):  # a step that costs nothing: what the loader gives is then the limit on any machine
+        def __init__(self, checkpointing=False):
+            super().__init__()
+            self.head = torch.nn.Linear(3, 3)
+
+        def forward(self, doms, mask):
+            return self.head(doms[:, 0, :3])
+
+    monkeypatch.setattr(module.train, "Network", Quick)
+    found = module.main(arguments)["the first loader's habits"]
+    assert found.limit in ("decode", "decompress", "storage", "assemble") and found.share < 0.9
+    assert found.cures[0].change.startswith("memory=") and found.cures[0].factor > 1.1
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_both_loaders_train_the_network(trained, name, tmp_path, capsys):
     out = tmp_path / "results.json"

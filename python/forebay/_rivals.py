@@ -303,8 +303,9 @@ class HuggingFace:
         kinds = {"parquet": "parquet", "csv": "csv", "ipc": "arrow"}
         if spec["format"] not in kinds:
             raise LeftOutError("reads no such HDF5 files")
-        data = datasets.load_dataset(kinds[spec["format"]], data_files=spec["files"], split="train", streaming=self.stream)
         names = list(dict.fromkeys(name for output in spec["outputs"] for name in output["columns"]))
+        only = {"columns": names} if spec["format"] == "parquet" else {}  # files may differ in the others
+        data = datasets.load_dataset(kinds[spec["format"]], data_files=spec["files"], split="train", streaming=self.stream, **only)
         self.batch, self.shapes = spec["batch_size"], {name: values.shape[1:] for name, values in Files(spec).read(0).items()}
         data, more = data.select_columns(names).with_format("arrow"), {"remove_columns": names, "fn_kwargs": {"outputs": spec["outputs"]}}
         data = data.map(_one_column_an_output, batched=True, batch_size=5_000, **more)  # once, on disk; streaming, as it is read

@@ -56,6 +56,7 @@ typedef enum fby_status {
 /**
  * What went wrong. Filled by the callee on every failure; the caller owns the struct, it holds no pointers.
  * A caller may pass NULL wherever an fby_error is taken.
+ * Frozen: no field is ever added.
  */
 typedef struct fby_error {
     fby_status code;

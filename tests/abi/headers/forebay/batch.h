@@ -29,7 +29,7 @@ typedef enum fby_layout {
     FBY_LAYOUT_PADDED  /* values (B, L, …) and a mask (B, L) of bool, true where there is a row, or lengths (B) int64 */
 } fby_layout;
 
-/** One tensor. Borrowed from the batch; C order, no strides; data is 64-byte aligned and writable. */
+/** One tensor. Borrowed from the batch; C order, no strides; data is 64-byte aligned and writable. Frozen: no field is ever added. */
 typedef struct fby_tensor {
     const char *output; /* name of the output it belongs to */
     const char *part;   /* "values"; "offsets" of a packed output; "mask" or "lengths" of a padded one */

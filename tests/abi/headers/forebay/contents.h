@@ -25,7 +25,7 @@ extern "C" {
 
 #define FBY_OBJECT_MAX_DIMS 32 /* as many as HDF5 allows */
 
-/** An attribute. All memory belongs to the contents. */
+/** An attribute. All memory belongs to the contents. Frozen: no field is ever added. */
 typedef struct fby_attribute {
     const char *name;
     const char *type; /* as users read it: "float32", "string", "compound {…}" */
@@ -41,7 +41,10 @@ typedef struct fby_attribute {
 
 typedef enum fby_object_kind { FBY_OBJECT_GROUP, FBY_OBJECT_ARRAY, FBY_OBJECT_TYPE, FBY_OBJECT_LINK } fby_object_kind;
 
-/** A group, dataset (array), named type, or a link that leads nowhere. All memory belongs to the contents. */
+/**
+ * A group, dataset (array), named type, or a link that leads nowhere. All memory belongs to the contents.
+ * Frozen: no field is ever added.
+ */
 typedef struct fby_object {
     const char *path; /* absolute: "/events/x" */
     fby_object_kind kind;

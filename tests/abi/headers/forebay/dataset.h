@@ -33,6 +33,7 @@ typedef struct fby_dataset fby_dataset;
  *   a glob          "basins/b*.parquet"; "**" as a whole part of the path crosses directories
  *   a pattern       "data/{region}/{gauge_id}.parquet": the braces match one part of a name and become string columns
  * An existing file wins over a glob of the same spelling.
+ * Frozen: no field is ever added.
  */
 typedef struct fby_source {
     const char *name; /* NULL; or the name of this source in a mapping: becomes the string column opts->source_column */
@@ -68,6 +69,7 @@ typedef enum fby_missing_sources {
 /**
  * The type of a column of CSV and TSV files, said outright instead of found in the values: "str", or a name as of fby_dtype_name ("int64",
  * "float32", "bool"; not "bfloat16"). Of files of any format: "bytes", for text.
+ * Frozen: no field is ever added.
  */
 typedef struct fby_column_dtype {
     const char *column, *dtype;

@@ -386,7 +386,7 @@ typedef enum fby_limit {
 /** The word of a limit: "storage". Static. Since: 0.2 */
 FBY_API const char *fby_limit_name(fby_limit limit);
 
-/** One thing to change, and what that should give. */
+/** One thing to change, and what that should give. Frozen: no field is ever added. */
 typedef struct fby_cure {
     char change[120];          /* what to change: "memory=3.2GiB" */
     char why[240];             /* a sentence */

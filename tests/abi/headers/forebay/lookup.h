@@ -59,7 +59,7 @@ FBY_API fby_status fby_lookup_open(fby_dataset *const *tables, size_t n_tables, 
 FBY_API fby_status fby_lookup_create(const int64_t *numbers, const char *const *texts, size_t n_keys, const char *const *columns,
                                      size_t n_columns, const double *values, fby_lookup **out, fby_error *err);
 
-/** A column of a key, in memory: one of the two is given, a value a key. */
+/** A column of a key, in memory: one of the two is given, a value a key. Frozen: no field is ever added. */
 typedef struct fby_lookup_keys {
     const int64_t *numbers;
     const char *const *texts;

@@ -137,7 +137,7 @@ typedef enum fby_channel_value {
     FBY_CHANNEL_KEY    /* the subgroup's key; no feature */
 } fby_channel_value;
 
-/** A channel of what FBY_MAKE_GROUP_CHANNELS makes. */
+/** A channel of what FBY_MAKE_GROUP_CHANNELS makes. Frozen: no field is ever added. */
 typedef struct fby_channel {
     fby_channel_value value;
     uint32_t feature; /* among the output's columns after key and order, from 0 */
@@ -169,7 +169,10 @@ typedef struct fby_make_sequence_mask {
     bool clip_count; /* a larger count means all places; otherwise it is an error */
 } fby_make_sequence_mask;
 
-/** Places of one axis: all; or every step-th from begin up to, not with, end; or those that are listed. Numbers below 0 count from its end. */
+/**
+ * Places of one axis: all; or every step-th from begin up to, not with, end; or those that are listed. Numbers below 0 count from its end.
+ * Frozen: no field is ever added.
+ */
 typedef struct fby_axis_places {
     int64_t begin, end;    /* a range that reaches beyond the axis ends there. end = 0: as far as the axis goes */
     uint64_t step;         /* 0 = 1 */

@@ -37,7 +37,10 @@ typedef enum fby_node_kind {
     FBY_NODE_MAP /* keys are texts, each once, in the order of the file */
 } fby_node_kind;
 
-/** One value of a tree. Scalars by YAML 1.2's core schema. Nodes of a read tree live as long as it; a program may build its own. */
+/**
+ * One value of a tree. Scalars by YAML 1.2's core schema. Nodes of a read tree live as long as it; a program may build its own.
+ * Frozen: no field is ever added.
+ */
 typedef struct fby_node {
     fby_node_kind kind;
     uint32_t line, column; /* where it begins, from 1; 0 in a tree that a program built */

@@ -31,6 +31,7 @@ typedef enum fby_sample_kind {
  * A list of values to compare a column with: numbers (also of dates, times and bools, in the column's own unit) or strings; one of them. Of a
  * column of dates or timestamps strings are dates and times as ISO 8601 writes them: "2001-01-31", "2001-01-31T12:30:15.5", in UTC or with their
  * offset.
+ * Frozen: no field is ever added.
  */
 typedef struct fby_values {
     const int64_t *numbers;   /* borrowed for the call; NULL = strings */
@@ -91,7 +92,7 @@ FBY_API fby_status fby_samples_open(fby_dataset *ds, const fby_samples_opts *opt
 
 /* ---- some of them ---- */
 
-/** One end of a range of values. All zero: there is none. */
+/** One end of a range of values. All zero: there is none. Frozen: no field is ever added. */
 typedef struct fby_bound {
     bool given;
     bool is_real;   /* `real` is meant, not `number` */
@@ -181,7 +182,7 @@ typedef struct fby_split_opts {
     int n_threads;       /* for reading a column; 0 = the CPUs this process may use */
 } fby_split_opts;
 
-/** A part: a fraction, or KEYS the keys listed. */
+/** A part: a fraction, or KEYS the keys listed. Frozen: no field is ever added. */
 typedef struct fby_split_part {
     const char *name; /* for messages; NULL = "part 0" and so on. No two parts have one name */
     double fraction;  /* above 0; of all parts together at most 1: the rest is in none */

@@ -39,6 +39,7 @@ typedef enum fby_unit { FBY_UNIT_NONE, FBY_UNIT_S, FBY_UNIT_MS, FBY_UNIT_US, FBY
 /**
  * One node of the schema. Borrowed from the data set, read-only, valid until the data set is closed.
  * The root is a struct with name "".
+ * Frozen: no field is ever added.
  */
 typedef struct fby_field {
     const char *name; /* own name: "time" */

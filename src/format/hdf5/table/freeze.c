@@ -116,6 +116,16 @@ static void bytes(ice *z, fby__bytes *b)
 
 #define FIELD(z, x) raw((z), &(x), sizeof(x))
 
+/* Not as a FIELD: a bool that is neither is no value at all. */
+static void flag(ice *z, bool *v)
+{
+    uint8_t stored = z->out && *v;
+    FIELD(z, stored);
+    *v = stored == 1;
+    if (stored > 1)
+        stop(z, DAMAGED);
+}
+
 static void type(ice *z, const fby__h5_type **p);
 
 static void member(ice *z, fby__h5_member *m, const fby__h5_type *of)
@@ -218,7 +228,7 @@ static void filters(ice *z, fby__h5_set *s)
     s->filters = f;
     for (uint32_t i = 0; f && i < s->n_filters; i++) {
         FIELD(z, f[i].id);
-        FIELD(z, f[i].optional);
+        flag(z, &f[i].optional);
         FIELD(z, f[i].n_values);
         run(z, (const void **)&f[i].values, f[i].n_values, sizeof *f[i].values);
     }
@@ -252,7 +262,7 @@ static void set(ice *z, fby__h5_set *s)
     bytes(z, &s->compact);
     raw(z, s->chunk, s->rank * sizeof *s->chunk);
     raw(z, s->grid, s->rank * sizeof *s->grid);
-    FIELD(z, s->partial_edge_unfiltered);
+    flag(z, &s->partial_edge_unfiltered);
     filters(z, s);
     bytes(z, &s->fill);
     FIELD(z, s->n_chunks);
@@ -297,11 +307,11 @@ static void leaf(ice *z, fby__h5_leaf *l)
         stop(z, DAMAGED);
     else
         raw(z, l->missing, l->n_missing * sizeof *l->missing);
-    FIELD(z, l->has_least);
-    FIELD(z, l->has_most);
+    flag(z, &l->has_least);
+    flag(z, &l->has_most);
     FIELD(z, l->least);
     FIELD(z, l->most);
-    FIELD(z, l->scaled);
+    flag(z, &l->scaled);
     FIELD(z, l->scale_factor);
     FIELD(z, l->add_offset);
 }
@@ -316,7 +326,7 @@ static void table(ice *z, fby__h5_table *t, uint32_t n_leaves)
     FIELD(z, t->length_bytes);
     needed_text(z, &t->name);
     FIELD(z, t->base.n_sources);
-    FIELD(z, t->reach.anywhere);
+    flag(z, &t->reach.anywhere);
     FIELD(z, t->reach.up);
     FIELD(z, t->reach.folders_bytes);
     run(z, (const void **)&t->reach.folders, t->reach.folders_bytes, 1);
@@ -349,7 +359,7 @@ static void table(ice *z, fby__h5_table *t, uint32_t n_leaves)
     for (uint32_t i = 0; z->state == FINE && i < t->n_left_out; i++) {
         needed_text(z, &left_out[i].name);
         needed_text(z, &left_out[i].why);
-        FIELD(z, left_out[i].elsewhere);
+        flag(z, &left_out[i].elsewhere);
     }
 }
 

@@ -27,7 +27,9 @@ static const uint8_t *after_word(const uint8_t *p, const uint8_t *end, const cha
 bool fby__pq_omits_dictionary_headers(fby__bytes created_by)
 {
     static const unsigned FIXED[] = {1, 2, 9};
-    const uint8_t *end = created_by.data + created_by.n, *p = created_by.n ? after_word(created_by.data, end, "parquet-mr") : NULL;
+    if (created_by.n == 0)
+        return false;
+    const uint8_t *end = created_by.data + created_by.n, *p = after_word(created_by.data, end, "parquet-mr");
     if (!p || (p < end && *p != ' '))
         return false;
     p = after_word(skip_spaces(p, end), end, "version ");

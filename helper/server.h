@@ -1,7 +1,8 @@
 /*
  * Inside the helper program: one process, one request at a time, libhdf5 and malloc.
  *
- *   forebay_hdf5.c   start, limits, the loop of requests
+ *   forebay_hdf5.c   start
+ *   serve.c          the loop of requests
  *   h5_report.c      failures with libhdf5's own words; results in shared memory
  *   sandbox.c        what the program gives up before it looks at a file
  *   h5_open.c        which files may be opened: every open() comes there
@@ -42,6 +43,13 @@ typedef struct work {
 void close_id(hid_t *id);
 #define AUTO_FREE __attribute__((cleanup(free_pointer)))
 void free_pointer(void *p); /* p points at the pointer */
+
+/* ---- serve.c ---- */
+
+/** @fd  goes with it; -1: none */
+int send_reply(const fby__h5p_reply *reply, int fd);
+/** Take a request and answer it; false: there will be no more. */
+bool serve(void);
 
 /* ---- h5_report.c ---- */
 

@@ -24,11 +24,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { MAX_BATCHES = 64, MAX_CHUNKS = 256 };
 
 static char path[64];
+static uint32_t picked; /* of the input: which column has a loader to itself, while libFuzzer counts on thousands of inputs */
 
 static inline void remove_file(void) { (void)unlink(path); }
 
+static inline void pick(const uint8_t *data, size_t size)
+{
+    picked = 0;
+    for (size_t i = 0; i < size; i++)
+        picked = picked * 31 + data[i];
+}
+
 static inline int write_file(const uint8_t *data, size_t size)
 {
+    pick(data, size);
     if (path[0] == 0) {
         (void)snprintf(path, sizeof path, "%s/forebay-fuzz-%ld" FUZZ_SUFFIX, access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp",
                        (long)getpid());
@@ -93,10 +102,10 @@ static void read_batches(fby_dataset *ds, const fby_output *output)
     fby_loader_close(loader);
 }
 
-/* The file that was written, opened with opts and read in every way. */
-static inline void read_everything(const fby_open_opts *opts)
+/* A file, opened with opts and read in every way. */
+static inline void read_everything_of(const char *name, const fby_open_opts *opts)
 {
-    fby_source source = {.path = path};
+    fby_source source = {.path = name};
     fby_dataset *ds;
     if (fby_dataset_open(&source, 1, opts, &ds, NULL) != FBY_OK)
         return;
@@ -113,6 +122,10 @@ static inline void read_everything(const fby_open_opts *opts)
     read_batches(ds, NULL);
     /* One bad column ends an epoch: each on its own, so that the others are read as well. */
     for (uint32_t i = 0; i < schema->n_children && i < 8; i++) {
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+        if (i != picked % (schema->n_children < 8 ? schema->n_children : 8))
+            continue;
+#endif
         const char *column = schema->children[i].path;
         const fby_op fill = {.kind = FBY_OP_FILL_MISSING};
         fby_output output = {.name = "x", .columns = &column, .n_columns = 1, .ops = &fill, .n_ops = 1};
@@ -120,5 +133,8 @@ static inline void read_everything(const fby_open_opts *opts)
     }
     fby_dataset_close(ds);
 }
+
+/* The one that was written. */
+static inline void read_everything(const fby_open_opts *opts) { read_everything_of(path, opts); }
 
 #endif

@@ -322,11 +322,11 @@ static int put_entry(tree *t, const char *path, uint32_t object, bool alias, con
     return put_text(t->w, &t->entries, declined);
 }
 
-/* Forget the failure, keep its words for the entry. */
+/* Forget the failure, keep its words for the entry. Without its root, which is the first, a tree is none. */
 static int put_failed_entry(tree *t, const char *path)
 {
     char text[sizeof t->w->reply.message];
-    if (t->w->reply.status == FBY__H5P_NOMEM)
+    if (t->w->reply.status == FBY__H5P_NOMEM || t->n_entries == 0)
         return -1;
     memcpy(text, t->w->reply.message, sizeof text);
     t->w->reply.status = FBY__H5P_OK;
@@ -453,6 +453,8 @@ int do_tree(work *w)
     AUTO_ID root = H5Oopen(file, "/", H5P_DEFAULT);
     if (root < 0 || H5Oget_info(root, &info) < 0)
         return fail_h5(w, "the root group cannot be opened");
+    if (info.type != H5O_TYPE_GROUP)
+        return fail(w, FBY__H5P_FORMAT, "the root group cannot be opened: it is none");
     tree t = {.w = w};
     char path[FBY__H5P_MAX_OBJECT_PATH + 1] = "/";
     int r = put_u32(w, &t.objects, 0) || put_u32(w, &t.entries, 0) || walk_object(&t, root, file_of_object(root), path, 1, 0) ? -1 : 0;

@@ -20,7 +20,7 @@ C_FILES = $(shell git ls-files -co --exclude-standard -- '*.c' '*.h' | grep -v '
 PYTHON_INPUTS = $(shell find src include python helper cli cmake CMakeLists.txt pyproject.toml -type f -not -name '*.pyc' 2>/dev/null)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build python wheels wheels-twice sdist matrix deb test check check-all asan ubsan tsan aarch64 fuzz fuzz-smoke fuzz-long faults budgets regressions interrupts kills bench demo recipes docs fmt fmt-check lint install clean
+.PHONY: help setup build python wheels wheels-twice sdist matrix deb test check check-all asan ubsan tsan aarch64 fuzz fuzz-smoke fuzz-long fuzz-seeds FORCE faults budgets regressions interrupts kills bench demo recipes docs fmt fmt-check lint install clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -123,21 +123,36 @@ aarch64: build-aarch64/.stamp-system ## Cross-build for aarch64 (Debian), and ru
 	@# qemu-user leaves limits of the process to its host: test_memory_limits cannot see its own.
 	@cd build-aarch64 && ctest --output-on-failure -j $(JOBS) -L '^unit$$' -E '^test_memory_limits$$' --timeout 900
 
-fuzz: $(BUILD)/.stamp-system ## Fuzz a reader until stopped (needs clang): make fuzz FUZZ=parquet|hdf5|ipc|csv|filter|cache|pipeline; new inputs go to build-fuzz/corpus
+# libFuzzer's own limits on memory see what libhdf5 asks for, which its callers limit.
+fuzz_helper_ARGS = -malloc_limit_mb=1048576
+FUZZ_BOUNDS = -max_len=65536 -timeout=20 -rss_limit_mb=4096 -verbosity=0 -print_final_stats=1
+
+build-fuzz/fuzz_%: $(BUILD)/.stamp-system FORCE
+	@tools/setup.sh fuzz
 	@[ -f build-fuzz/build.ninja ] || CC=clang $(CONFIGURE) -B build-fuzz -DFBY_BUILD_FUZZ=ON -DFBY_BUILD_SHARED=OFF -DFBY_BUILD_CLI=OFF \
 	    -DFBY_BUILD_EXAMPLES=OFF -DFBY_BUILD_TESTS=OFF -DFBY_SANITIZE=address,undefined
-	@cmake --build build-fuzz -j $(JOBS) --target fuzz_$(FUZZ)
+	@cmake --build build-fuzz -j $(JOBS) --target fuzz_$*
+FORCE:
+
+fuzz: build-fuzz/fuzz_$(FUZZ) ## Fuzz one target until stopped (clang is installed for it): make fuzz FUZZ=parquet|hdf5|ipc|csv|filter|cache|pipeline|client|helper; new inputs go to build-fuzz/corpus
 	@mkdir -p build-fuzz/corpus/$(FUZZ)
-	build-fuzz/fuzz/fuzz_$(FUZZ) $(FUZZ_ARGS) build-fuzz/corpus/$(FUZZ) fuzz/corpus/$(FUZZ) $(wildcard tests/golden/$(FUZZ) tests/golden/$(FUZZ)_*)
+	build-fuzz/fuzz/fuzz_$(FUZZ) $(fuzz_$(FUZZ)_ARGS) $(FUZZ_ARGS) build-fuzz/corpus/$(FUZZ) fuzz/corpus/$(FUZZ) $(wildcard tests/golden/$(FUZZ) tests/golden/$(FUZZ)_*)
 
 fuzz-smoke: ## Replay the corpus; with clang, also half a minute of fuzzing each
 	@if command -v clang >/dev/null; then for target in $(FUZZ_TARGETS); do \
-	     $(MAKE) fuzz FUZZ=$$target FUZZ_ARGS='-max_total_time=30 -max_len=65536 -timeout=20 -verbosity=0 -print_final_stats=1' || exit 1; done; \
+	     $(MAKE) fuzz FUZZ=$$target FUZZ_ARGS='-max_total_time=30 $(FUZZ_BOUNDS)' || exit 1; done; \
 	 else $(MAKE) build && cd $(BUILD) && ctest --output-on-failure -L fuzz; fi
 
-fuzz-long: ## An hour of fuzzing each (needs clang): SECONDS_EACH=3600
+fuzz-long: ## An hour of fuzzing each (clang is installed for it): SECONDS_EACH=3600
 	@for target in $(FUZZ_TARGETS); do \
-	     $(MAKE) fuzz FUZZ=$$target FUZZ_ARGS='-max_total_time=$(SECONDS_EACH) -max_len=65536 -timeout=20 -rss_limit_mb=4096 -verbosity=0 -print_final_stats=1' || exit 1; done
+	     $(MAKE) fuzz FUZZ=$$target FUZZ_ARGS='-max_total_time=$(SECONDS_EACH) $(FUZZ_BOUNDS)' || exit 1; done
+
+fuzz-seeds: setup build python $(addprefix build-fuzz/fuzz_,parquet hdf5 ipc csv) ## What the Python tests write, as far as it shows the fuzzers of files something new, into build-fuzz/corpus
+	@rm -rf build-fuzz/files build-fuzz/seeds
+	FOREBAY_CLI=$(CURDIR)/$(BUILD)/forebay $(PY) -m pytest -q --basetemp=build-fuzz/files tests/python $(PYTEST_ARGS)
+	$(PY) tools/fuzz_seeds.py build-fuzz/files build-fuzz/seeds
+	@cd build-fuzz && for target in $$(ls seeds); do mkdir -p corpus/$$target && fuzz/fuzz_$$target -merge=1 -verbosity=0 corpus/$$target seeds/$$target || exit 1; done
+	@rm -rf build-fuzz/files build-fuzz/seeds
 
 # --- trust: what takes long -----------------------------------------------------------------------------------------------
 

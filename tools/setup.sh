@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a build needs and this machine lacks; says nothing when nothing is missing.
 #     tools/setup.sh system            compilers, tools and libraries, with apt where there is apt
+#     tools/setup.sh fuzz              clang with its libFuzzer
 #     tools/setup.sh aarch64           what a cross build for aarch64 needs, and qemu to run it
 #     tools/setup.sh venv .venv REQ    the virtual environment of the tests, from the pinned list REQ
 #     tools/setup.sh torch .venv REQ   PyTorch into it: the CPU build unless another is there already
@@ -77,6 +78,22 @@ and the headers of zstd, lz4, brotli, libdeflate, snappy, xxhash, liburing, blos
     [ -z "${packages// /}" ] || die "still missing after apt-get install: $packages"
 }
 
+# Only the fuzzers need it. A clang without its runtime (Debian: libclang-rt-…-dev) is none here.
+has_libfuzzer() { echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null; }
+
+setup_fuzz() {
+    local root=()
+    has_libfuzzer && return 0
+    command -v apt-get >/dev/null || die "the fuzzers need clang with libFuzzer, and there is no apt-get to install it"
+    if [ "$(id -u)" -ne 0 ]; then
+        command -v sudo >/dev/null || die "the fuzzers need clang; as root: apt-get install clang"
+        root=(sudo)
+    fi
+    say "installing clang"
+    "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q clang >/dev/null # with what it recommends: the runtime
+    has_libfuzzer || die "clang has no libFuzzer (Debian: libclang-rt-14-dev, of the version that clang --version says)"
+}
+
 # The compiler, the libraries and the emulator of `make aarch64`, on Debian.
 setup_aarch64() {
     local packages=(gcc-aarch64-linux-gnu qemu-user-static) name
@@ -136,9 +153,10 @@ setup_wheel() {
 
 case ${1:-} in
 system) setup_system ;;
+fuzz) setup_fuzz ;;
 venv) setup_venv "$2" "$3" ;;
 torch) setup_torch "$2" "$3" ;;
 wheel) setup_wheel "$2" "$3" ;;
 aarch64) setup_aarch64 ;;
-*) die "usage: tools/setup.sh system | aarch64 | venv DIR REQUIREMENTS | torch DIR REQUIREMENTS | wheel DIR REQUIREMENTS" ;;
+*) die "usage: tools/setup.sh system | fuzz | aarch64 | venv DIR REQUIREMENTS | torch DIR REQUIREMENTS | wheel DIR REQUIREMENTS" ;;
 esac

@@ -16,6 +16,7 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -221,6 +222,7 @@ static void be_judged(void)
     if (__sanitizer_set_death_callback)
         __sanitizer_set_death_callback(judge);
     (void)setitimer(ITIMER_PROF, &limit, NULL);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);                   /* where libFuzzer's own limit ends the fuzzer */
     const int null = open("/dev/null", O_WRONLY | O_CLOEXEC); /* a report on libhdf5 helps nobody; of the others there is another one */
     if (null >= 0)
         (void)dup2(null, STDERR_FILENO);

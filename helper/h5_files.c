@@ -18,6 +18,9 @@ enum { N_SLOTS = 4 };
 #define CACHE_LEAST ((size_t)8 << 20)
 #define CACHE_MOST ((size_t)256 << 20)
 
+/* What a writer is changing has a wrong checksum for a moment: it is read again after 1 ns, 2 ns, 4 ns, …, some 20 ms in all here. */
+#define SWMR_ATTEMPTS 25u
+
 #define CPU_SECONDS 100000u                /* of one request: by then its client has long given it up */
 #define MEMORY_BESIDES ((uint64_t)4 << 30) /* address space for the program, libhdf5 and its caches */
 
@@ -128,6 +131,8 @@ static int slot_of(work *w, slot **out)
         char text[600];
         int sys_errno = h5_words(text, sizeof text);
         keep = false;
+        if (H5Pset_metadata_read_attempts(fapl, SWMR_ATTEMPTS) < 0)
+            return fail_h5(w, "no file access list");
         file = H5Fopen(w->path, H5F_ACC_RDONLY | H5F_ACC_SWMR_READ, fapl);
         (void)H5Eclear2(H5E_DEFAULT);
         if (file < 0) {

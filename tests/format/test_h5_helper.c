@@ -7,6 +7,7 @@
 #include "support/temp_dir.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 /* ---- values ---- */
@@ -449,6 +450,23 @@ static void a_file_that_changed_is_opened_anew(void **state)
     }
 }
 
+/* libhdf5 takes it for one that is being written, and waits for it to become right. */
+static void a_superblock_with_a_wrong_checksum_is_refused_at_once(void **state)
+{
+    (void)state;
+    fby__arena arena = {0};
+    fby__h5_tree tree;
+    fby_error err;
+    copy_file(FBY_SOURCE_DIR "/tests/golden/hdf5/dense.h5", "x.h5");
+    const int fd = open("x.h5", O_WRONLY | O_CLOEXEC);
+    assert_int_equal(pwrite(fd, "\xff\xff", 2, 44), 2);
+    assert_int_equal(close(fd), 0);
+    fby__h5_helper_set_timeout(20000);
+    check_fails(fby__h5_helper_tree(NULL, "x.h5", "", &arena, &tree, &err), FBY_E_FORMAT, &err, "checksum");
+    fby__h5_helper_set_timeout(0);
+    fby__arena_fini(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -466,6 +484,7 @@ int main(void)
         cmocka_unit_test(an_allocation_that_fails_leaves_nothing_behind),
         cmocka_unit_test(descriptions_that_make_no_sense_are_refused),
         cmocka_unit_test_setup_teardown(a_file_that_changed_is_opened_anew, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(a_superblock_with_a_wrong_checksum_is_refused_at_once, setup_dir, teardown_dir),
     };
     if (no_helper_program("test_h5_helper"))
         return 77;

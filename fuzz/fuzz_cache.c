@@ -62,7 +62,7 @@ static void clean_up(void)
 /* The data set opened through the cache and read as columns and as rows, and its groups by the first column that can be a key. */
 static void read_through_cache(const char *source)
 {
-    fby_open_opts opts = {.size = sizeof opts, .cache_dir = cache, .n_threads = 1, .io = FBY_IO_THREADS};
+    fby_open_opts opts = {.size = sizeof opts, .cache_dir = cache, .n_threads = 1, .io = FBY_IO_THREADS, .memory_bytes = MEMORY};
     fby_source from = {.path = source};
     fby_dataset *ds;
     if (fby_dataset_open(&from, 1, &opts, &ds, NULL) != FBY_OK)

@@ -267,7 +267,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (data[0] < AS_DATA_SET) {
         ask_directly(names[file]);
     } else {
-        fby_open_opts opts = {.size = sizeof opts, .cache_dir = "", .n_threads = 1, .io = FBY_IO_THREADS, .stored_values = data[0] & 16};
+        fby_open_opts opts = {.size = sizeof opts,
+                              .cache_dir = "",
+                              .n_threads = 1,
+                              .io = FBY_IO_THREADS,
+                              .memory_bytes = MEMORY,
+                              .stored_values = data[0] & 16};
         read_everything_of(names[file], &opts);
     }
     fby__h5_helper_stop(); /* the next input finds no old replies */

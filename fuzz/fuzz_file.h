@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define FUZZ_SUFFIX "" /* of the file's name, for formats that are known by it */
 #endif
 
-enum { MAX_BATCHES = 64, MAX_CHUNKS = 256 };
+enum { MAX_BATCHES = 64, MAX_CHUNKS = 256, MEMORY = 1 << 30 }; /* MEMORY: by default it would be half of the machine's */
 
 static char path[64];
 static uint32_t picked; /* of the input: which column has a loader to itself, while libFuzzer counts on thousands of inputs */

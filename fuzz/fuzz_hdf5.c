@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (setenv("FOREBAY_HDF5_HELPER", "none", 1) != 0 || write_file(data, size) != 0)
         return -1;
-    fby_open_opts opts = {.size = sizeof opts, .cache_dir = "", .n_threads = 1, .io = FBY_IO_THREADS};
+    fby_open_opts opts = {.size = sizeof opts, .cache_dir = "", .n_threads = 1, .io = FBY_IO_THREADS, .memory_bytes = MEMORY};
     read_everything(&opts);
     opts.sample_axes = 2;
     opts.stored_values = true;

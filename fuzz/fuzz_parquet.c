@@ -13,8 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (write_file(data, size) != 0)
         return -1;
-    read_everything(
-        &(fby_open_opts){.size = sizeof(fby_open_opts), .cache_dir = "", .n_threads = 1, .io = FBY_IO_THREADS, .verify_crc = true});
+    read_everything(&(fby_open_opts){
+        .size = sizeof(fby_open_opts), .cache_dir = "", .n_threads = 1, .io = FBY_IO_THREADS, .memory_bytes = MEMORY, .verify_crc = true});
     return 0;
 }
 

@@ -390,6 +390,8 @@ static herr_t one_link(hid_t group, const char *name, const H5L_info_t *info, vo
 {
     const group_walk *g = user;
     size_t name_n = strlen(name), slash = g->path_n > 1;
+    if (!name_n || strchr(name, '/')) /* nothing has such a path */
+        return fail(g->t->w, FBY__H5P_FORMAT, "a link in the group '%.200s' has the name '%.200s', which no link may have", g->path, name);
     if (g->path_n + slash + name_n >= FBY__H5P_MAX_OBJECT_PATH)
         return fail(g->t->w, FBY__H5P_UNSUPPORTED, "the path of an object is longer than %u bytes", FBY__H5P_MAX_OBJECT_PATH);
     if (slash)
@@ -418,8 +420,8 @@ static int walk_group(tree *t, hid_t group, uint64_t file, char *path, size_t pa
         return 0;
     if (t->w->reply.status != FBY__H5P_OK)
         return -1;
-    (void)fail_h5(t->w, "not all of the group can be listed");
-    return put_failed_entry(t, path);
+    (void)fail_h5(t->w, "not all of the group '%.60s' can be listed", path);
+    return path_n > 1 ? put_failed_entry(t, path) : -1; /* the root has one entry, which says that it is there */
 }
 
 static void resolve_soft(tree *t, hid_t file)

@@ -46,7 +46,7 @@ typedef struct fby_pack_opts {
     const char *const *columns; /* n_columns names of top-level columns; NULL = all */
     size_t n_columns;
     uint64_t memory_bytes; /* what packing may hold; 0 = half of what the process may take. Decides no byte of the pack */
-    int n_threads;         /* 0 = the CPUs that the process may use. Decides no byte either */
+    int n_threads;         /* tasks at a time; 0 = the CPUs that the process may use. Decides no byte either */
     bool verify;           /* read both again, and compare their rows: the order-independent sum of a 128-bit hash of each */
     bool dry_run;          /* say what would be done, and leave nothing behind: a batch is tried, and how fast the disk is */
     fby_progress_fn progress;
@@ -89,6 +89,58 @@ typedef struct fby_pack_info {
  * Threads: any. Blocks: yes. Callbacks: opts->progress, on the calling thread. Since: 0.2
  */
 FBY_API fby_status fby_pack(fby_dataset *ds, const char *to, const fby_pack_opts *opts, fby_pack_info *out, fby_error *err);
+
+/* ---- by several processes ---- */
+
+/** A pack is made by tasks. Those of one phase are independent of each other, and need all of the phases before. */
+typedef enum fby_pack_phase {
+    FBY_PACK_PLAN,    /* one task: how many of the others there are */
+    FBY_PACK_SCATTER, /* a range of the source into a file of buckets; none without a shuffle */
+    FBY_PACK_WRITE,   /* files of the pack: those of a bucket, or one */
+    FBY_PACK_FINISH   /* one task: the final names, with verify after reading all again */
+} fby_pack_phase;
+
+/** "plan", "scatter", "write", "finish"; NULL for none of them. Threads: any. Blocks: no. Since: 0.2 */
+FBY_API const char *fby_pack_phase_name(fby_pack_phase phase);
+
+/** Task k of the n of a phase. Borrowed for the call that tells it. */
+typedef struct fby_pack_task {
+    size_t size; /* sizeof(fby_pack_task) of the library */
+    fby_pack_phase phase;
+    uint64_t k, n;
+    uint64_t rows;                /* that it moves */
+    uint64_t bytes_in, bytes_out; /* about: that it reads, and writes before they are compressed */
+    const char *const *inputs;    /* n_inputs paths of the source's files; in the target folder, names such as ".forebay-pack/scatter-*" */
+    const char *const *outputs;   /* n_outputs names in the target folder */
+    size_t n_inputs, n_outputs;
+} fby_pack_task;
+
+/** Returns whether it wants to be told the next one. */
+typedef bool (*fby_pack_task_fn)(void *user, const fby_pack_task *task);
+
+/**
+ * The tasks of a pack, phase after phase. How many there are follows from source, options and memory_bytes, which is a task's here (0 = 4 GiB),
+ * and from nothing of the machine; once the plan is written in `to`, from that.
+ *
+ * Errors: as fby_pack; FBY_E_UNSUPPORTED (a table in memory, which other processes do not have).
+ * Threads: any. Blocks: yes. Callbacks: each, on the calling thread. Since: 0.2
+ */
+FBY_API fby_status fby_pack_tasks(fby_dataset *ds, const char *to, const fby_pack_opts *opts, fby_pack_task_fn each, void *user,
+                                  fby_error *err);
+
+/**
+ * Run one task; any number of them at a time, by processes that see the same source and the same folder. All are given the same options, and
+ * write the bytes that fby_pack writes. A task that is complete does nothing; one that was stopped, whatever stopped it, is run again. A call
+ * runs on one thread, beside those that decode; it holds memory_bytes (0 = 4 GiB).
+ *
+ * @k    of plan and finish 0.
+ * @out  [out] may be NULL: the pack; written_bytes and rows_hash of finish alone.
+ *
+ * Errors: as fby_pack; FBY_E_ARG (no such task; one that has to be run first, by name), FBY_E_UNSUPPORTED (as fby_pack_tasks).
+ * Threads: any. Blocks: yes; finish waits for tasks that still run. Callbacks: opts->progress, on the calling thread. Since: 0.2
+ */
+FBY_API fby_status fby_pack_run_task(fby_dataset *ds, const char *to, const fby_pack_opts *opts, fby_pack_phase phase, uint64_t k,
+                                     fby_pack_info *out, fby_error *err);
 
 #ifdef __cplusplus
 }

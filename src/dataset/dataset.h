@@ -80,7 +80,7 @@ const char *fby__dataset_file_path(const fby_dataset *ds, uint32_t file);
 
 /** What is known of a file. Borrowed from the dataset. */
 typedef struct fby__file_facts {
-    const char *path, *name;           /* the name: below the dataset's root. NULL for datasets in memory */
+    const char *path, *name;           /* the name: below the dataset's root. Empty for datasets in memory */
     const char *const *constants;      /* one per constant column, NULL = missing; NULL when there are none */
     uint64_t rows, first_row, end_row; /* the latter two: of the dataset, 0 and 0 for a file without rows */
 } fby__file_facts;

@@ -1,5 +1,4 @@
 /* Rows of the pack in their new order, from buckets: a bucket, or as much of it as fits, is read from all scatter files, and stays while it is used. */
-#include "base/cancel.h"
 #include "base/checked.h"
 #include "pack/pack_impl.h"
 
@@ -11,9 +10,19 @@
 
 #define NOWHERE UINT32_MAX
 
+/* Of the bucket in a scatter file. */
+typedef struct part {
+    uint32_t scatter;
+    fby__pack_segment segment;
+} part;
+
 typedef struct bucket_source {
     fby__pack_source base;
     const fby__pack *p;
+    uint64_t room;     /* bytes of rows that may be in memory */
+    uint32_t parts_of; /* the bucket whose parts these are; NOWHERE = of none */
+    part *parts;       /* owned */
+    size_t n_parts, cap_parts;
     uint64_t first, end; /* destinations that are in memory: [first, end) */
     fby__batches batches;
     fby__row_run *runs; /* owned: end - first */
@@ -24,36 +33,104 @@ typedef struct bucket_source {
 
 static fby_status no_memory(fby_error *err) { return fby__fail_nomem(err, "a pack"); }
 
-static fby_status damaged(const fby__pack *p, const fby__pack_scatter *c, fby_error *err)
+static fby_status damaged(const char *path, fby_error *err)
 {
-    return fby__fail(err, FBY_E_FORMAT, "'%s/scatter-%u-%u' is damaged: remove '%s', and pack again", p->work, c->first_block,
-                     c->last_block, p->work);
+    return fby__fail(err, FBY_E_FORMAT, "'%s' is damaged: remove it, and pack again", path);
+}
+
+/* ---- where a bucket's rows are ---- */
+
+static fby_status open_scatter(const fby__pack *p, uint32_t k, char **out_path, int *out_fd, fby_error *err)
+{
+    char *name = fby__pack_scatter_name(k);
+    *out_fd = -1;
+    *out_path = name ? fby__format("%s/%s", p->work, name) : NULL;
+    fby__free(name);
+    if (!*out_path)
+        return no_memory(err);
+    *out_fd = open(*out_path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (*out_fd >= 0)
+        return FBY_OK;
+    return errno == ENOENT ? fby__fail(err, FBY_E_ARG, "'%s' is not there: run task scatter:%u first", *out_path, k)
+                           : fby__fail_errno(err, errno, "cannot open '%s'", *out_path);
+}
+
+static bool read_whole(int fd, void *out, size_t n, uint64_t at) { return pread(fd, out, n, (off_t)at) == (ssize_t)n; }
+
+/* The bucket's segments in one file: one a run. */
+static fby_status list_parts_of(bucket_source *s, uint32_t k, int fd, const char *path, uint32_t bucket, fby_error *err)
+{
+    struct stat st;
+    fby__pack_scatter_end end;
+    const uint64_t one = sizeof(fby__pack_segment);
+    if (fstat(fd, &st) != 0 || st.st_size < (off_t)sizeof end || !read_whole(fd, &end, sizeof end, (uint64_t)st.st_size - sizeof end) ||
+        end.buckets != s->p->n_buckets || end.runs > ((uint64_t)st.st_size - sizeof end) / one / end.buckets)
+        return damaged(path, err);
+    const uint64_t index = (uint64_t)st.st_size - sizeof end - end.runs * end.buckets * one;
+    for (uint64_t run = 0; run < end.runs; run++) {
+        part found = {.scatter = k};
+        if (!read_whole(fd, &found.segment, one, index + (run * end.buckets + bucket) * one) || found.segment.at > index ||
+            found.segment.bytes > index - found.segment.at)
+            return damaged(path, err);
+        if (found.segment.rows == 0)
+            continue;
+        if (fby__grow((void **)&s->parts, &s->cap_parts, s->n_parts + 1, sizeof *s->parts) != 0)
+            return no_memory(err);
+        s->parts[s->n_parts++] = found;
+    }
+    return FBY_OK;
+}
+
+static fby_status list_parts(bucket_source *s, uint32_t bucket, fby_error *err)
+{
+    fby_status status = FBY_OK;
+    if (s->parts_of == bucket)
+        return FBY_OK;
+    s->parts_of = NOWHERE;
+    s->n_parts = 0;
+    for (uint32_t k = 0; status == FBY_OK && k < s->p->n_scatters; k++) {
+        char *path;
+        int fd;
+        status = open_scatter(s->p, k, &path, &fd, err);
+        if (status == FBY_OK)
+            status = list_parts_of(s, k, fd, path, bucket, err);
+        if (fd >= 0)
+            (void)close(fd); /* it was only read */
+        fby__free(path);
+    }
+    if (status == FBY_OK)
+        s->parts_of = bucket;
+    return status;
 }
 
 /* ---- a segment ---- */
 
-static fby_status read_segment(const fby__pack *p, const fby__pack_scatter *c, const fby__pack_segment *segment, uint8_t **out,
-                               fby_error *err)
+static fby_status read_bytes(const fby__pack *p, int fd, const char *path, const fby__pack_segment *segment, uint8_t *out, fby_error *err)
 {
-    char *name = fby__pack_scatter_name(c->first_block, c->last_block), *path = name ? fby__format("%s/%s", p->work, name) : NULL;
-    uint8_t *bytes = path ? fby__malloc((size_t)segment->bytes) : NULL;
-    const int fd = bytes ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
-    fby_status status = !bytes ? no_memory(err) : fd < 0 ? fby__fail_errno(err, errno, "cannot open '%s'", path) : FBY_OK;
-    for (uint64_t at = 0; status == FBY_OK && at < segment->bytes;) {
-        if ((status = fby__cancel_check(err)) != FBY_OK)
-            break;
-        const ssize_t n = pread(fd, bytes + at, (size_t)fby__min_u64(segment->bytes - at, FBY__PACK_AT_ONCE), (off_t)(segment->at + at));
+    for (uint64_t at = 0; at < segment->bytes;) {
+        FBY__TRY(fby__pack_go_on(p, err));
+        const ssize_t n = pread(fd, out + at, (size_t)fby__min_u64(segment->bytes - at, FBY__PACK_AT_ONCE), (off_t)(segment->at + at));
         if (n < 0 && errno != EINTR)
-            status = fby__fail_errno(err, errno, "cannot read '%s'", path);
-        else if (n == 0)
-            status = damaged(p, c, err);
+            return fby__fail_errno(err, errno, "cannot read '%s'", path);
+        if (n == 0)
+            return damaged(path, err);
         at += n > 0 ? (uint64_t)n : 0;
     }
-    if (status == FBY_OK && !fby__hash_equal(fby__hash(bytes, (size_t)segment->bytes), segment->hash))
-        status = damaged(p, c, err);
+    return fby__hash_equal(fby__hash(out, (size_t)segment->bytes), segment->hash) ? FBY_OK : damaged(path, err);
+}
+
+static fby_status read_segment(const fby__pack *p, const part *from, uint8_t **out, fby_error *err)
+{
+    char *path;
+    int fd;
+    uint8_t *bytes = NULL;
+    fby_status status = open_scatter(p, from->scatter, &path, &fd, err);
+    if (status == FBY_OK && !(bytes = fby__malloc((size_t)from->segment.bytes)))
+        status = no_memory(err);
+    if (status == FBY_OK)
+        status = read_bytes(p, fd, path, &from->segment, bytes, err);
     if (fd >= 0)
         (void)close(fd); /* it was only read */
-    fby__free(name);
     fby__free(path);
     if (status == FBY_OK)
         *out = bytes;
@@ -116,14 +193,12 @@ static fby_status add_rows(bucket_source *s, uint64_t begin, const uint32_t *whe
 
 static fby_status load_bucket(bucket_source *s, uint32_t bucket, fby_error *err)
 {
-    for (size_t i = 0; i < s->p->n_scatters; i++) {
-        const fby__pack_scatter *c = &s->p->scatters[i];
+    FBY__TRY(list_parts(s, bucket, err));
+    for (size_t i = 0; i < s->n_parts; i++) {
         uint8_t *bytes = NULL;
         const uint32_t *where = NULL;
         struct ArrowArray array;
-        if (c->segments[bucket].rows == 0)
-            continue;
-        FBY__TRY(read_segment(s->p, c, &c->segments[bucket], &bytes, err));
+        FBY__TRY(read_segment(s->p, &s->parts[i], &bytes, err));
         fby_status status = parse_segment(s->p, bytes, &where, &array, err);
         if (status != FBY_OK) {
             fby__free(bytes);
@@ -139,14 +214,16 @@ static fby_status load_bucket(bucket_source *s, uint32_t bucket, fby_error *err)
 /* The last bucket that begins at or before a destination. */
 static uint32_t bucket_at(const fby__pack *p, uint64_t destination) { return fby__pack_bucket_of(&p->order, destination, p->n_buckets); }
 
-static double bucket_row_bytes(const fby__pack *p, uint32_t bucket)
+static fby_status bucket_row_bytes(bucket_source *s, uint32_t bucket, double *out, fby_error *err)
 {
     uint64_t bytes = 0, rows = 0;
-    for (size_t i = 0; i < p->n_scatters; i++) {
-        bytes += p->scatters[i].segments[bucket].bytes;
-        rows += p->scatters[i].segments[bucket].rows;
+    FBY__TRY(list_parts(s, bucket, err));
+    for (size_t i = 0; i < s->n_parts; i++) {
+        bytes += s->parts[i].segment.bytes;
+        rows += s->parts[i].segment.rows;
     }
-    return (double)bytes / (double)(rows ? rows : 1) + sizeof(fby__row_run);
+    *out = (double)bytes / (double)(rows ? rows : 1) + sizeof(fby__row_run);
+    return FBY_OK;
 }
 
 /* Destinations from `first` on, n at least: to the end of the bucket that holds the last of them, if there is room. */
@@ -154,9 +231,11 @@ static fby_status load(bucket_source *s, uint64_t first, uint64_t n, uint64_t en
 {
     const fby__pack *p = s->p;
     const uint32_t begin = bucket_at(p, first), last = bucket_at(p, first + n - 1);
-    const double room = (double)fby__pack_bucket_room(p), row = bucket_row_bytes(p, last);
+    const double room = (double)s->room;
+    double row;
     s->first = s->end = 0;
     fby__batches_fini(&s->batches);
+    FBY__TRY(bucket_row_bytes(s, last, &row, err));
     end = fby__min_u64(end, p->bucket_begin[last + 1]);
     if ((double)(end - first) * row > room)
         end = first + fby__max_u64(1, (uint64_t)(room / row) / n) * n;
@@ -197,18 +276,21 @@ static void bucket_free(fby__pack_source *base)
 {
     bucket_source *s = (bucket_source *)base;
     fby__batches_fini(&s->batches);
+    fby__free(s->parts);
     fby__free(s->runs);
     fby__free(s->chosen);
     fby__free(s);
 }
 
-fby_status fby__pack_bucket_source(const fby__pack *p, fby__pack_source **out, fby_error *err)
+fby_status fby__pack_bucket_source(const fby__pack *p, uint64_t memory_bytes, fby__pack_source **out, fby_error *err)
 {
     bucket_source *s = fby__calloc(1, sizeof *s);
     if (!s)
         return no_memory(err);
     s->base = (fby__pack_source){bucket_rows, bucket_free};
     s->p = p;
+    s->room = memory_bytes / 2; /* what is read meanwhile and what is written have the other half */
+    s->parts_of = NOWHERE;
     *out = &s->base;
     return FBY_OK;
 }

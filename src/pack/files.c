@@ -1,26 +1,10 @@
 /*
- * Pass 2: files of the pack, several at a time, each by one thread from its first row to its last.
- *
- * What a thread takes at a time is the files of one bucket, where buckets hold whole files, so that each is read once; else one file.
+ * Write tasks: files of the pack, each by one thread from its first row to its last. A task writes the files of one bucket, where buckets hold
+ * whole files, so that each bucket is read once; else one file.
  */
-#include "base/cancel.h"
 #include "base/checked.h"
-#include "base/condition.h"
 #include "dataset/dataset.h"
 #include "pack/pack_impl.h"
-#include "pool/pool.h"
-
-typedef struct crew {
-    fby__pack *p;
-    pthread_t threads[FBY__PACK_WORKERS];
-    pthread_mutex_t lock;
-    pthread_cond_t ended;
-    /* under lock */
-    uint64_t next_item, n_items;
-    uint32_t running;
-    fby_status status;
-    fby_error error;
-} crew;
 
 /* ---- a file ---- */
 
@@ -31,16 +15,14 @@ static fby_status write_rows(fby__pack *p, fby__pack_source *source, fby__writer
         fby__pack_rows rows;
         struct ArrowArray batch;
         n = fby__min_u64(p->batch_rows, stop - at);
-        FBY__TRY(fby__cancel_check(err));
-        if (atomic_load_explicit(&p->stop, memory_order_relaxed))
-            return fby__fail(err, FBY_E_CANCELLED, "another thread has failed");
+        FBY__TRY(fby__pack_go_on(p, err));
         FBY__TRY(source->rows(source, at, n, end, &rows, err));
         FBY__TRY(fby__arrow_take(&p->schema, rows.batches, rows.n_batches, rows.runs, rows.n_runs, &batch, err));
         fby_status status = fby__writer_batch(writer, &batch, err);
         batch.release(&batch);
         if (status != FBY_OK)
             return status;
-        atomic_fetch_add_explicit(&p->done, n, memory_order_relaxed);
+        fby__pack_count(p, n);
     }
     return FBY_OK;
 }
@@ -74,118 +56,56 @@ static fby_status write_file(fby__pack *p, fby__pack_source *source, uint64_t fi
     return status;
 }
 
-/* ---- a thread ---- */
+/* ---- a task ---- */
 
-static void item_files(const fby__pack *p, uint64_t item, uint64_t *out_first, uint64_t *out_last)
+typedef struct writer {
+    fby__pack *p;
+    fby__pack_source *source; /* owned */
+} writer;
+
+static void end_writer(void *worker)
 {
-    *out_first = item;
-    *out_last = item + 1;
-    if (p->order.shuffled && p->whole_files && p->rows) {
-        *out_first = p->bucket_begin[item] / p->rows_per_file;
-        *out_last = fby__div_up_u64(p->bucket_begin[item + 1], p->rows_per_file);
-    }
+    writer *w = worker;
+    if (w->source)
+        w->source->free(w->source);
+    fby__free(w);
 }
 
-static fby_status write_item(fby__pack *p, fby__pack_source *source, uint64_t item, fby_error *err)
+static fby_status begin_writer(fby__pack *p, uint32_t n_workers, void **out, fby_error *err)
 {
+    writer *w = fby__calloc(1, sizeof *w);
+    if (!w)
+        return fby__fail_nomem(err, "a pack");
+    w->p = p;
+    const uint64_t memory = p->memory_bytes / n_workers;
+    const fby_status status =
+        p->order.shuffled ? fby__pack_bucket_source(p, memory, &w->source, err) : fby__pack_file_source(p, memory, &w->source, err);
+    if (status == FBY_OK)
+        *out = w;
+    else
+        end_writer(w);
+    return status;
+}
+
+/* Those that are missing, in runs, so that what is in memory serves all of a run. */
+static fby_status write_task(void *worker, uint64_t k, fby_error *err)
+{
+    writer *w = worker;
+    fby__pack *p = w->p;
     uint64_t file, last;
-    item_files(p, item, &file, &last);
-    for (; file < last; file++) {
+    fby__pack_write_files(p, k, &file, &last);
+    while (file < last) {
         uint64_t run = file;
         while (run < last && !fby__pack_has_file(p, run))
             run++;
         for (; file < run; file++)
-            FBY__TRY(write_file(p, source, file, fby__min_u64(run * p->rows_per_file, p->rows), err));
+            FBY__TRY(write_file(p, w->source, file, fby__min_u64(run * p->rows_per_file, p->rows), err));
         if (file < last) { /* one that is there */
-            const uint64_t begin = file * p->rows_per_file;
-            atomic_fetch_add_explicit(&p->done, fby__min_u64(begin + p->rows_per_file, p->rows) - begin, memory_order_relaxed);
+            const uint64_t begin = file++ * p->rows_per_file;
+            fby__pack_count(p, fby__min_u64(begin + p->rows_per_file, p->rows) - begin);
         }
     }
     return FBY_OK;
 }
 
-static bool take_item(crew *c, uint64_t *out)
-{
-    (void)pthread_mutex_lock(&c->lock);
-    const bool more = c->status == FBY_OK && c->next_item < c->n_items;
-    *out = c->next_item;
-    c->next_item += more;
-    (void)pthread_mutex_unlock(&c->lock);
-    return more;
-}
-
-static void end_worker(crew *c, fby_status status, const fby_error *error)
-{
-    (void)pthread_mutex_lock(&c->lock);
-    if (status != FBY_OK && c->status == FBY_OK) {
-        c->status = status;
-        c->error = *error;
-        atomic_store_explicit(&c->p->stop, true, memory_order_relaxed);
-    }
-    c->running--;
-    (void)pthread_cond_signal(&c->ended);
-    (void)pthread_mutex_unlock(&c->lock);
-}
-
-static void *work(void *arg)
-{
-    crew *c = arg;
-    fby__pack *p = c->p;
-    fby__pack_source *source = NULL;
-    fby_error error = {0};
-    uint64_t item;
-    fby_status status = p->order.shuffled ? fby__pack_bucket_source(p, &source, &error) : fby__pack_file_source(p, &source, &error);
-    while (status == FBY_OK && take_item(c, &item))
-        status = write_item(p, source, item, &error);
-    if (source)
-        source->free(source);
-    end_worker(c, status, &error);
-    return NULL;
-}
-
-/* ---- all ---- */
-
-/* Until the last thread has ended: progress, and the word that it is cancelled. */
-static void wait_for_workers(crew *c)
-{
-    bool ended = false;
-    while (!ended) {
-        fby_error error;
-        (void)pthread_mutex_lock(&c->lock);
-        if (c->running)
-            (void)fby__cond_wait_until(&c->ended, &c->lock, fby__now_ns() + FBY__CANCEL_SLICE_NS); /* too early is early */
-        ended = c->running == 0;
-        (void)pthread_mutex_unlock(&c->lock);
-        if (fby__pack_tick(c->p, &error) != FBY_OK)
-            atomic_store_explicit(&c->p->stop, true, memory_order_relaxed);
-    }
-}
-
-fby_status fby__pack_write_all(fby__pack *p, fby_error *err)
-{
-    crew c = {.p = p, .n_items = p->order.shuffled && p->whole_files && p->rows ? p->n_buckets : p->n_files, .status = FBY_OK};
-    uint32_t n = 0;
-    (void)pthread_mutex_init(&c.lock, NULL);
-    (void)fby__cond_init(&c.ended);
-    fby_status status = FBY_OK;
-    while (n < p->n_workers && status == FBY_OK) {
-        (void)pthread_mutex_lock(&c.lock);
-        c.running++;
-        (void)pthread_mutex_unlock(&c.lock);
-        status = fby__thread_start(&c.threads[n], "forebay-pack", (int)n, work, &c, err);
-        if (status == FBY_OK)
-            n++;
-        else
-            end_worker(&c, n ? FBY_OK : status, err ? err : &(fby_error){.code = status}); /* one thread is enough */
-    }
-    wait_for_workers(&c);
-    for (uint32_t i = 0; i < n; i++)
-        (void)pthread_join(c.threads[i], NULL);
-    (void)pthread_cond_destroy(&c.ended);
-    (void)pthread_mutex_destroy(&c.lock);
-    if (c.status == FBY_OK)
-        return fby__cancel_check(err);
-    if (err)
-        *err = c.error;
-    return c.status;
-}
+const fby__pack_phase fby__pack_write_phase = {"writing", begin_writer, write_task, end_writer};

@@ -1,9 +1,7 @@
 /* The target folder of a pack: see pack_impl.h for what lies in it. */
 #include "base/cancel.h"
-#include "base/checked.h"
 #include "dataset/dataset.h"
 #include "pack/pack_impl.h"
-#include "pool/pool.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,131 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MANIFEST "_pack.json"
 #define WORK ".forebay-pack"
-#define PLAN "plan"
-#define LOCK ".lock"
-#define NEW ".new"
-#define BUFFER_BYTES ((size_t)1 << 20)
 
 static fby_status no_memory(fby_error *err) { return fby__fail_nomem(err, "a pack"); }
-
-/* ---- a file that appears whole ---- */
-
-fby_status fby__pack_out_open(const char *folder, const char *name, fby__pack_out *out, fby_error *err)
-{
-    *out = (fby__pack_out){.fd = -1};
-    out->path = fby__format("%s/%s", folder, name);
-    out->aside = fby__format("%s/%s" NEW, folder, name);
-    out->buffer = fby__malloc(BUFFER_BYTES);
-    fby_status status = out->path && out->aside && out->buffer ? FBY_OK : no_memory(err);
-    if (status == FBY_OK) {
-        (void)unlink(out->aside); /* of a run that was stopped; a link or a pipe of somebody else's is not written to */
-        if ((out->fd = open(out->aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0)
-            status = fby__fail_errno(err, errno, "cannot write '%s'", out->aside);
-    }
-    if (status != FBY_OK)
-        fby__pack_out_drop(out);
-    return status;
-}
-
-static fby_status write_bytes(fby__pack_out *out, const uint8_t *bytes, size_t n, fby_error *err)
-{
-    while (n) {
-        FBY__TRY(fby__cancel_check(err));
-        const ssize_t put = write(out->fd, bytes, n < FBY__PACK_AT_ONCE ? n : FBY__PACK_AT_ONCE);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put <= 0)
-            return fby__fail_errno(err, put < 0 ? errno : ENOSPC, "cannot write '%s'", out->aside);
-        bytes += put;
-        n -= (size_t)put;
-    }
-    return FBY_OK;
-}
-
-static fby_status flush(fby__pack_out *out, fby_error *err)
-{
-    const size_t n = out->n;
-    out->n = 0;
-    return write_bytes(out, out->buffer, n, err);
-}
-
-fby_status fby__pack_out_write(void *ctx, const void *bytes, size_t n, fby_error *err)
-{
-    fby__pack_out *out = ctx;
-    out->at += n;
-    if (n >= BUFFER_BYTES - out->n)
-        FBY__TRY(flush(out, err));
-    if (n >= BUFFER_BYTES)
-        return write_bytes(out, bytes, n, err);
-    memcpy(out->buffer + out->n, bytes, n);
-    out->n += n;
-    return FBY_OK;
-}
-
-typedef struct syncing {
-    int fd, error; /* owned; errno */
-} syncing;
-
-static void run_sync(void *work)
-{
-    syncing *s = work;
-    s->error = fsync(s->fd) == 0 ? 0 : errno;
-}
-
-static void drop_sync(void *work)
-{
-    syncing *s = work;
-    (void)close(s->fd); /* a second descriptor of the file */
-    fby__free(s);
-}
-
-/* Disks may take seconds for it, and nothing ends it: a cancelled call goes without. */
-static fby_status sync_file(const fby__pack_out *out, fby_error *err)
-{
-    syncing *s = fby__calloc(1, sizeof *s);
-    if (!s)
-        return no_memory(err);
-    s->fd = fcntl(out->fd, F_DUPFD_CLOEXEC, 0);
-    if (s->fd < 0) {
-        fby__free(s);
-        return fby__fail_errno(err, errno, "cannot write '%s'", out->aside);
-    }
-    FBY__TRY(fby__thread_run(run_sync, drop_sync, s, err));
-    const int error = s->error;
-    drop_sync(s);
-    return error == 0 ? FBY_OK : fby__fail_errno(err, error, "cannot write '%s'", out->aside);
-}
-
-fby_status fby__pack_out_close(fby__pack_out *out, bool sync, fby_error *err)
-{
-    fby_status status = flush(out, err);
-    if (status == FBY_OK && sync)
-        status = sync_file(out, err);
-    if (status == FBY_OK) {
-        const int closed = close(out->fd);
-        out->fd = -1;
-        if (closed != 0 || rename(out->aside, out->path) != 0) {
-            status = fby__fail_errno(err, errno, "cannot write '%s'", out->path);
-            (void)unlink(out->aside); /* of no use to anyone */
-        }
-    }
-    fby__pack_out_drop(out);
-    return status;
-}
-
-void fby__pack_out_drop(fby__pack_out *out)
-{
-    if (out->fd >= 0) {
-        (void)close(out->fd); /* what was written is thrown away */
-        (void)unlink(out->aside);
-    }
-    fby__free(out->path);
-    fby__free(out->aside);
-    fby__free(out->buffer);
-    *out = (fby__pack_out){.fd = -1};
-}
 
 /* ---- paths ---- */
 
@@ -234,117 +110,17 @@ static void remove_work(const fby__pack *p)
 {
     const int fd = open(p->work, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) {
-        (void)unlinkat(fd, LOCK, 0); /* whoever has this file open sees that it is the folder's no more */
-        (void)close(fd);             /* it was only opened to name a file in it */
+        (void)unlinkat(fd, FBY__PACK_LOCK, 0); /* whoever has this file open sees that it is the folder's no more */
+        (void)close(fd);                       /* it was only opened to name a file in it */
     }
     (void)rmdir(p->work);
 }
 
-/* ---- the plan ---- */
-
-/* No more than tells it from ours. A link is not followed, and a pipe not waited for. */
-static fby_status read_plan(const fby__pack *p, const char *path, fby__buf *out, fby_error *err)
+void fby__pack_folder_tidy(const fby__pack *p)
 {
-    uint8_t part[4096];
-    ssize_t n = 0;
-    fby_status status = FBY_OK;
-    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0)
-        return fby__fail_errno(err, errno, "cannot open '%s'", path);
-    while (status == FBY_OK && out->n <= p->plan.n + sizeof part && ((n = read(fd, part, sizeof part)) > 0 || (n < 0 && errno == EINTR)))
-        if (n > 0 && fby__buf_put(out, part, (size_t)n) != 0)
-            status = no_memory(err);
-    if (n < 0)
-        status = fby__fail_errno(err, errno, "cannot read '%s'", path);
-    (void)close(fd); /* it was only read */
-    return status;
-}
-
-/* The first line in which both differ, of each of them. */
-static void first_difference(const char *a, const char *b, const char **out_a, const char **out_b)
-{
-    const char *line_a = a, *line_b = b;
-    while (*a && *a == *b) {
-        if (*a++ == '\n')
-            line_a = a, line_b = b + 1;
-        b++;
-    }
-    while (*line_a == ' ')
-        line_a++;
-    while (*line_b == ' ')
-        line_b++;
-    *out_a = line_a;
-    *out_b = line_b;
-}
-
-static int line_length(const char *line)
-{
-    int n = (int)strcspn(line, "\n");
-    return n > 0 && line[n - 1] == ',' ? n - 1 : n;
-}
-
-/* "buckets 12\n", then the text of the manifest. */
-static fby_status compare_plan(fby__pack *p, const char *path, fby_error *err)
-{
-    fby__buf found = {0};
-    unsigned buckets = 0;
-    int head = 0;
-    fby_status status = read_plan(p, path, &found, err);
-    if (status == FBY_OK && (fby__buf_put(&found, "", 1) != 0 || fby__buf_put(&p->plan, "", 1) != 0))
-        status = no_memory(err);
-    if (status == FBY_OK) {
-        p->plan.n--;
-        const char *theirs = (const char *)found.data, *ours = (const char *)p->plan.data, *a, *b;
-        if (sscanf(theirs, "buckets %u\n%n", &buckets, &head) < 1 || buckets == 0 || buckets > FBY__PACK_BUCKETS) {
-            status = fby__fail(err, FBY_E_FORMAT, "'%s' is damaged: remove the folder it lies in, and pack again", path);
-        } else if (strcmp(theirs + head, ours) != 0) {
-            first_difference(theirs + head, ours, &a, &b);
-            const bool source = strncmp(a, "\"source_", 8) == 0;
-            status =
-                fby__fail(err, source ? FBY_E_CHANGED : FBY_E_ARG,
-                          "'%s' holds an unfinished pack %s: it has %.*s, and this one %.*s. Remove '%s' to begin anew", p->to,
-                          source ? "of a source that has changed" : "with other options", line_length(a), a, line_length(b), b, p->work);
-        } else {
-            status = fby__pack_set_buckets(p, buckets, err);
-        }
-    }
-    fby__buf_fini(&found);
-    return status;
-}
-
-static fby_status write_plan(fby__pack *p, fby_error *err)
-{
-    char line[32];
-    fby__pack_out out;
-    FBY__TRY(fby__pack_out_open(p->work, PLAN, &out, err));
-    fby_status status = fby__pack_out_write(&out, line, (size_t)snprintf(line, sizeof line, "buckets %u\n", p->n_buckets), err);
-    if (status == FBY_OK)
-        status = fby__pack_out_write(&out, p->plan.data, p->plan.n, err);
-    if (status == FBY_OK)
-        return fby__pack_out_close(&out, true, err);
-    fby__pack_out_drop(&out);
-    return status;
-}
-
-/*
- * Nobody else writes in the work folder as long as this file is open. It is a file of its own, which is never replaced: one that is renamed over
- * leaves two processes with a lock each.
- */
-static fby_status lock_work(fby__pack *p, fby_error *err)
-{
-    struct stat locked, there;
-    char *path = fby__format("%s/" LOCK, p->work);
-    if (!path)
-        return no_memory(err);
-    fby_status status = FBY_OK;
-    p->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
-    if (p->lock < 0 && errno != ENOENT)
-        status = fby__fail_errno(err, errno, "cannot open '%s'", path);
-    else if (p->lock < 0 || (flock(p->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) /* a file system without locks has none */
-             || fstat(p->lock, &locked) != 0 || lstat(path, &there) != 0 || locked.st_ino != there.st_ino)
-        status = fby__fail(err, FBY_E_ARG, "'%s' is being packed by another process", p->to);
-    fby__free(path);
-    return status;
+    remove_files(p->work, "scatter-", NULL); /* the plan last: as long as it is there, another run finishes this */
+    remove_files(p->work, NULL, NULL);
+    remove_work(p);
 }
 
 /* ---- begin ---- */
@@ -360,18 +136,22 @@ static fby_status refuse_others(const fby__pack *p, bool work, fby_error *err)
         const char *name = e->d_name;
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, WORK) == 0 || (work && strncmp(name, "part-", 5) == 0))
             continue;
-        status = strcmp(name, MANIFEST) == 0
-                     ? fby__fail(err, FBY_E_ARG, "'%s' holds a finished pack: choose another folder, or remove it", p->to)
-                     : fby__fail(err, FBY_E_ARG, "'%s' is not empty: it holds '%s'; choose another folder", p->to, name);
+        status = fby__fail(err, FBY_E_ARG, "'%s' is not empty: it holds '%s'; choose another folder", p->to, name);
     }
     (void)closedir(d);
     return status;
 }
 
-/* In memory there is nothing to tell one table from another by. */
-static bool is_in_memory(const fby__pack *p) { return fby__dataset_file_count(p->ds) > 0 && !fby__dataset_facts(p->ds, 0).name; }
+bool fby__pack_in_memory(const fby__pack *p) { return fby__dataset_file_count(p->ds) > 0 && !*fby__dataset_facts(p->ds, 0).name; }
 
-static fby_status make_work(fby__pack *p, fby_error *err)
+fby_status fby__pack_look(const fby__pack *p, fby__pack_state *out, fby_error *err)
+{
+    const bool manifest = exists(p->to, FBY__PACK_MANIFEST), plan = exists(p->work, FBY__PACK_PLAN);
+    *out = manifest && plan ? FBY__PACK_UNTIDY : manifest ? FBY__PACK_FINISHED : plan ? FBY__PACK_UNFINISHED : FBY__PACK_NOTHING;
+    return manifest ? FBY_OK : refuse_others(p, plan, err);
+}
+
+fby_status fby__pack_make_folders(const fby__pack *p, fby_error *err)
 {
     struct stat st;
     FBY__TRY(make_folders(p->work, err));
@@ -380,45 +160,42 @@ static fby_status make_work(fby__pack *p, fby_error *err)
     return FBY_OK;
 }
 
-/* What there is, and may there be this pack? */
-static fby_status look(const fby__pack *p, bool *out_manifest, bool *out_plan, fby_error *err)
+static fby_status refuse_finished(const fby__pack *p, fby__pack_state state, fby_error *err)
 {
-    *out_manifest = exists(p->to, MANIFEST);
-    *out_plan = exists(p->work, PLAN);
-    return *out_manifest && *out_plan ? FBY_OK : refuse_others(p, *out_plan, err);
+    return state == FBY__PACK_FINISHED ? fby__fail(err, FBY_E_ARG, "'%s' holds a finished pack: choose another folder, or remove it", p->to)
+                                       : FBY_OK;
 }
 
 static fby_status begin_locked(fby__pack *p, bool *out_finished, fby_error *err)
 {
-    bool manifest, plan;
-    FBY__TRY(look(p, &manifest, &plan, err)); /* another process may have finished since */
-    if (!plan)
-        return write_plan(p, err);
-    char *path = fby__format("%s/%s", p->work, PLAN);
-    fby_status status = path ? compare_plan(p, path, err) : no_memory(err);
-    fby__free(path);
+    fby__pack_state state;
+    FBY__TRY(fby__pack_look(p, &state, err)); /* another process may have finished since */
+    FBY__TRY(refuse_finished(p, state, err));
+    if (state == FBY__PACK_NOTHING)
+        return fby__pack_plan_write(p, err);
+    const fby_status status = fby__pack_plan_read(p, err);
     p->resumed = true;
-    *out_finished = status == FBY_OK && manifest; /* stopped while it tidied up */
-    if (*out_finished)
-        remove_files(p->work, NULL, NULL);
+    *out_finished = status == FBY_OK && state == FBY__PACK_UNTIDY;
     return status;
 }
 
 fby_status fby__pack_folder_begin(fby__pack *p, bool *out_finished, fby_error *err)
 {
-    bool manifest, plan;
+    fby__pack_state state;
     *out_finished = false;
-    FBY__TRY(look(p, &manifest, &plan, err)); /* before anything is made in a folder of somebody else's */
-    FBY__TRY(make_work(p, err));
-    FBY__TRY(lock_work(p, err));
+    FBY__TRY(fby__pack_look(p, &state, err)); /* before anything is made in a folder of somebody else's */
+    FBY__TRY(refuse_finished(p, state, err));
+    FBY__TRY(fby__pack_make_folders(p, err));
+    FBY__TRY(fby__pack_lock(p, FBY__PACK_ALONE, err));
     fby_status status = begin_locked(p, out_finished, err);
-    if (status != FBY_OK || *out_finished) {
-        if (!p->resumed || *out_finished)
-            remove_work(p);
+    if (*out_finished)
+        fby__pack_folder_tidy(p);
+    else if (status != FBY_OK && !p->resumed)
+        remove_work(p);
+    if (status != FBY_OK || *out_finished)
         return status;
-    }
-    remove_files(p->work, NULL, NEW);
-    if (p->resumed && is_in_memory(p)) {
+    remove_files(p->work, NULL, FBY__PACK_NEW);
+    if (p->resumed && fby__pack_in_memory(p)) {
         remove_files(p->work, "part-", NULL);
         remove_files(p->work, "scatter-", NULL);
         remove_files(p->to, "part-", NULL);
@@ -447,7 +224,7 @@ static fby_status move_files(const fby__pack *p, char *const *names, fby_error *
     if (status == FBY_OK && fsync(to) != 0 && errno != EINVAL) /* EINVAL: this file system has no such call */
         status = fby__fail_errno(err, errno, "cannot write the folder '%s'", p->to);
     if (status == FBY_OK)
-        status = move_file(p, from, to, MANIFEST, err);
+        status = move_file(p, from, to, FBY__PACK_MANIFEST, err);
     if (from >= 0)
         (void)close(from); /* both were only opened to name files in them */
     if (to >= 0)
@@ -458,7 +235,12 @@ static fby_status move_files(const fby__pack *p, char *const *names, fby_error *
 static fby_status write_manifest(const fby__pack *p, fby_error *err)
 {
     fby__pack_out out;
-    FBY__TRY(fby__pack_out_open(p->work, MANIFEST, &out, err));
+    char *stopped = fby__format("%s/" FBY__PACK_MANIFEST, p->work);
+    if (!stopped)
+        return no_memory(err);
+    (void)unlink(stopped); /* of a run that was stopped here, and may not have verified */
+    fby__free(stopped);
+    FBY__TRY(fby__pack_out_open(p->work, FBY__PACK_MANIFEST, &out, err));
     const fby_status status = fby__pack_out_write(&out, p->plan.data, p->plan.n, err);
     if (status == FBY_OK)
         return fby__pack_out_close(&out, true, err);
@@ -480,10 +262,7 @@ fby_status fby__pack_folder_finish(fby__pack *p, fby_error *err)
     fby__free(names);
     if (status == FBY_OK)
         status = sync_folder(p->to, err);
-    if (status == FBY_OK) {
-        remove_files(p->work, "scatter-", NULL); /* the plan last: as long as it is there, another run finishes this */
-        remove_files(p->work, NULL, NULL);
-        remove_work(p);
-    }
+    if (status == FBY_OK)
+        fby__pack_folder_tidy(p);
     return status;
 }

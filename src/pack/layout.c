@@ -1,4 +1,7 @@
-/* What a pack looks like: a function of the source and the options, but for the number of buckets, which memory decides and no byte shows. */
+/*
+ * What a pack looks like: a function of the source and the options, but for the number of tasks, which no byte shows. That follows from the memory
+ * of a task; in a process that runs all tasks from its threads as well.
+ */
 #include "base/checked.h"
 #include "base/cpu.h"
 #include "block/arrow.h"
@@ -6,6 +9,7 @@
 #include "dataset/dataset.h"
 #include "pack/pack_impl.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +18,7 @@
 #define MAX_BATCH_ROWS UINT64_C(65536)
 #define LEAST_ROOM_BYTES ((uint64_t)16 << 20) /* of a bucket: below it a thread less has more of it */
 #define LEAST_MEMORY_BYTES ((uint64_t)16 << 20)
-#define ROW_OVERHEAD_BYTES 20.0 /* where each row of a bucket lies, and where it goes */
+#define TASK_MEMORY_BYTES ((uint64_t)4 << 30) /* of a task, if nothing is said: the same on every machine */
 #define MAX_FILES UINT64_C(10000000)
 
 static const char *const CODECS[] = {"auto", "none", "lz4", "zstd", "snappy"};
@@ -81,52 +85,76 @@ static fby_status choose_sizes(fby__pack *p, fby_error *err)
 
 /* ---- memory ---- */
 
+static uint64_t free_memory(void)
+{
+    fby__memory_limits found;
+    fby__memory_limits_find("", &found);
+    return fby__memory_left_bytes(&found, 1) / 2;
+}
+
 static fby_status choose_memory(fby__pack *p, fby_error *err)
 {
-    p->memory_bytes = p->o->memory_bytes;
-    if (!p->memory_bytes) {
-        fby__memory_limits found;
-        fby__memory_limits_find("", &found);
-        p->memory_bytes = fby__memory_left_bytes(&found, 1) / 2;
-    }
+    p->memory_bytes = p->o->memory_bytes ? p->o->memory_bytes : p->by_tasks ? TASK_MEMORY_BYTES : free_memory();
     if (p->memory_bytes < LEAST_MEMORY_BYTES)
         return fby__fail(err, FBY_E_BUDGET, "packing needs at least 16 MiB of memory; the budget is %llu bytes",
                          (unsigned long long)p->memory_bytes);
     const uint32_t threads = p->o->n_threads > 0 ? (uint32_t)p->o->n_threads : (uint32_t)fby__cpu_count();
     const uint64_t most = fby__max_u64(1, p->memory_bytes / 2 / LEAST_ROOM_BYTES);
-    p->n_workers = (uint32_t)fby__min_u64(fby__min_u64(threads, FBY__PACK_WORKERS), most);
+    p->n_workers = p->by_tasks ? 1 : (uint32_t)fby__min_u64(fby__min_u64(threads, FBY__PACK_WORKERS), most);
     return FBY_OK;
 }
 
-/* Half of the memory is the buckets'; what is read meanwhile and what is written have the other. */
-uint64_t fby__pack_bucket_room(const fby__pack *p) { return p->memory_bytes / 2 / p->n_workers; }
+/* ---- tasks ---- */
 
-fby_status fby__pack_set_buckets(fby__pack *p, uint32_t n, fby_error *err)
+fby_status fby__pack_cut(fby__pack *p, uint32_t n_buckets, uint32_t n_scatters, fby_error *err)
 {
-    const double room = (double)fby__pack_bucket_room(p), row = p->row_bytes + ROW_OVERHEAD_BYTES;
-    if (n == 0) {
-        /* A quarter to spare, since rows vary; at least a bucket a worker. */
-        double want = (double)p->rows * row * 1.25 / room + 1;
-        if (want < p->n_workers)
-            want = p->n_workers;
-        if (want < (double)p->rows / (double)UINT32_MAX + 1) /* places in a bucket have 32 bits */
-            want = (double)p->rows / (double)UINT32_MAX + 1;
-        if (want > FBY__PACK_BUCKETS)
-            return fby__fail(err, FBY_E_BUDGET, "%.3g rows of about %.3g bytes would need more than %u buckets with this memory: raise it",
-                             (double)p->rows, p->row_bytes, FBY__PACK_BUCKETS);
-        n = (uint32_t)want;
-    }
     const bool shuffled = p->o->shuffle == FBY_PACK_SHUFFLE_FULL;
-    p->whole_files = (uint64_t)n <= p->n_files;
-    p->n_buckets = n;
+    p->whole_files = (uint64_t)n_buckets <= p->n_files;
+    p->n_buckets = n_buckets;
+    p->n_scatters = n_scatters;
     p->order = fby__pack_order_of(p->rows, p->whole_files ? p->rows_per_file : p->batch_rows, shuffled, p->o->seed);
     fby__free(p->bucket_begin);
-    p->bucket_begin = fby__calloc((size_t)n + 1, sizeof *p->bucket_begin);
+    p->bucket_begin = fby__calloc((size_t)n_buckets + 1, sizeof *p->bucket_begin);
     if (!p->bucket_begin)
         return fby__fail_nomem(err, "a pack");
-    for (uint32_t k = 0; k <= n; k++)
-        p->bucket_begin[k] = fby__pack_bucket_begin(&p->order, k, n);
+    for (uint32_t k = 0; k <= n_buckets; k++)
+        p->bucket_begin[k] = fby__pack_bucket_begin(&p->order, k, n_buckets);
     return FBY_OK;
+}
+
+static fby_status choose_tasks(fby__pack *p, fby_error *err)
+{
+    const uint64_t task_bytes = p->memory_bytes / p->n_workers;
+    const double buckets = fby__pack_buckets_for(p->rows, p->row_bytes, task_bytes), least = p->n_workers;
+    const double scatters = fby__pack_scatters_for(p->rows, p->row_bytes, task_bytes), most = fby__dataset_block_count(p->ds);
+    if (buckets > FBY__PACK_BUCKETS)
+        return fby__fail(err, FBY_E_BUDGET, "%.3g rows of about %.3g bytes would need more than %u buckets with this memory: raise it",
+                         (double)p->rows, p->row_bytes, FBY__PACK_BUCKETS);
+    const uint32_t n_scatters = (uint32_t)fmax(1, fmin(fmax(scatters, least), most));
+    return fby__pack_cut(p, (uint32_t)fmax(buckets, least), n_scatters, err);
+}
+
+uint64_t fby__pack_scatter_count(const fby__pack *p) { return p->order.shuffled && p->rows ? p->n_scatters : 0; }
+
+uint64_t fby__pack_write_count(const fby__pack *p) { return p->whole_files && p->rows ? p->n_buckets : p->n_files; }
+
+uint32_t fby__pack_scatter_begin(const fby__pack *p, uint32_t k)
+{
+    const uint64_t row = (uint64_t)((unsigned __int128)p->rows * k / p->n_scatters);
+    if (k == 0 || row == p->rows)
+        return k == 0 ? 0 : fby__dataset_block_count(p->ds);
+    const uint32_t block = fby__block_of_row(p->ds, row);
+    return fby__dataset_block(p->ds, block)->first_row < row ? block + 1 : block;
+}
+
+void fby__pack_write_files(const fby__pack *p, uint64_t k, uint64_t *out_first, uint64_t *out_last)
+{
+    *out_first = k;
+    *out_last = k + 1;
+    if (p->whole_files && p->rows) {
+        *out_first = p->bucket_begin[k] / p->rows_per_file;
+        *out_last = fby__div_up_u64(p->bucket_begin[k + 1], p->rows_per_file);
+    }
 }
 
 fby_status fby__pack_layout(fby__pack *p, fby_error *err)
@@ -153,7 +181,7 @@ fby_status fby__pack_layout(fby__pack *p, fby_error *err)
     fby__arrow_reader_close(reader);
     if (status == FBY_OK)
         status = choose_sizes(p, err);
-    return status == FBY_OK ? fby__pack_set_buckets(p, 0, err) : status;
+    return status == FBY_OK ? choose_tasks(p, err) : status;
 }
 
 /* ---- words ---- */

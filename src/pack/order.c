@@ -52,27 +52,18 @@ uint32_t fby__pack_bucket_of(const fby__pack_order *order, uint64_t destination,
     return (uint32_t)((((unsigned __int128)unit + 1) * n - 1) / units(order));
 }
 
-/* The number of starts that are at most `sample`. */
-static uint32_t at_most(const uint64_t *starts, uint32_t n, uint64_t sample)
+#define STAGED_ROW_BYTES                                                                                                                   \
+    48.0 /* of what is kept of a row on its way: its destination, its place, its run; arrays that grow have room to spare */
+#define BUCKET_ROW_BYTES 20.0 /* where a row of a bucket lies, and where it goes */
+
+double fby__pack_buckets_for(uint64_t rows, double row_bytes, uint64_t task_bytes)
 {
-    uint32_t low = 0, high = n;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (starts[middle] <= sample)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    const double most = (double)rows / (double)UINT32_MAX + 1; /* places in a bucket have 32 bits */
+    const double n = (double)rows * (row_bytes + BUCKET_ROW_BYTES) * 1.25 / ((double)task_bytes / 2) + 1;
+    return n > most ? n : most;
 }
 
-void fby__pack_bucket_blocks(const fby__pack_order *order, uint32_t k, uint32_t n, const uint64_t *starts, uint32_t n_blocks,
-                             uint32_t *out_first, uint32_t *out_last)
+double fby__pack_scatters_for(uint64_t rows, double row_bytes, uint64_t task_bytes)
 {
-    const uint64_t begin = fby__pack_bucket_begin(order, k, n), end = fby__pack_bucket_begin(order, k + 1, n);
-    *out_first = *out_last = 0;
-    if (begin == end)
-        return;
-    *out_first = order->shuffled ? 0 : at_most(starts, n_blocks, begin) - 1;
-    *out_last = order->shuffled ? n_blocks : at_most(starts, n_blocks, end - 1);
+    return (double)rows * (row_bytes + STAGED_ROW_BYTES) * 1.1 / ((double)task_bytes / 4) + 1;
 }

@@ -38,11 +38,15 @@ void fby__pack_samples(const fby__pack_order *order, uint64_t first, uint32_t co
 uint64_t fby__pack_bucket_begin(const fby__pack_order *order, uint32_t k, uint32_t n);
 /** The bucket of n that holds a destination. */
 uint32_t fby__pack_bucket_of(const fby__pack_order *order, uint64_t destination, uint32_t n);
+/* ---- how many tasks ---- */
+
+#define FBY__PACK_BUCKETS 65536u /* at most */
+
 /**
- * The blocks that bucket k of n takes samples from: [*out_first, *out_last). starts: the number of each block's first sample, n_blocks + 1 of
- * them, rising. With a shuffle all blocks that have samples lie inside.
+ * How many buckets and scatter tasks there are for rows of about row_bytes in memory, when a task may hold task_bytes: half of it is a bucket,
+ * with a quarter to spare, since rows vary; a quarter is rows on their way. Nothing of the machine. Both at least 1; as numbers that may be too large.
  */
-void fby__pack_bucket_blocks(const fby__pack_order *order, uint32_t k, uint32_t n, const uint64_t *starts, uint32_t n_blocks,
-                             uint32_t *out_first, uint32_t *out_last);
+double fby__pack_buckets_for(uint64_t rows, double row_bytes, uint64_t task_bytes);
+double fby__pack_scatters_for(uint64_t rows, double row_bytes, uint64_t task_bytes);
 
 #endif

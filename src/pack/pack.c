@@ -1,4 +1,4 @@
-/* A pack from beginning to end: see pack_impl.h. */
+/* All tasks of a pack in one process: see pack_impl.h. */
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/sized.h"
@@ -29,23 +29,19 @@ fby_status fby__pack_read(fby__arrow_reader *reader, uint32_t block, struct Arro
     return status;
 }
 
-/* What is done from now on is said at once. */
-static fby_status begin_phase(fby__pack *p, const char *doing, fby_error *err)
+fby_status fby__pack_begin_doing(fby__pack *p, const char *doing, fby_error *err)
 {
     p->doing = doing;
     p->last_progress_ns = 0;
     return fby__pack_tick(p, err);
 }
 
-static void pack_fini(fby__pack *p)
+void fby__pack_fini(fby__pack *p)
 {
     if (p->schema.release)
         p->schema.release(&p->schema);
-    for (size_t i = 0; i < p->n_scatters; i++)
-        fby__free(p->scatters[i].segments);
     if (p->lock >= 0)
         (void)close(p->lock); /* which lets go of the lock */
-    fby__free(p->scatters);
     fby__free(p->bucket_begin);
     fby__free(p->to);
     fby__free(p->work);
@@ -53,7 +49,7 @@ static void pack_fini(fby__pack *p)
     fby__buf_fini(&p->words.columns);
 }
 
-static void say(const fby__pack *p, fby_pack_info *info)
+void fby__pack_inform(const fby__pack *p, fby_pack_info *info)
 {
     const bool shuffled = p->order.shuffled;
     *info = (fby_pack_info){.size = sizeof *info,
@@ -79,42 +75,31 @@ static bool all_files_there(const fby__pack *p)
     return true;
 }
 
-static fby_status write_files(fby__pack *p, fby_error *err)
+static fby_status run_phase(fby__pack *p, const fby__pack_phase *phase, uint64_t n, fby_error *err)
 {
-    if (all_files_there(p))
-        return FBY_OK;
-    if (p->order.shuffled && p->rows) {
-        FBY__TRY(begin_phase(p, "scattering", err));
-        FBY__TRY(fby__pack_scatter_all(p, err));
-    }
-    FBY__TRY(begin_phase(p, "writing", err));
-    return fby__pack_write_all(p, err);
+    return n ? fby__pack_crew_run(p, phase, 0, n, err) : FBY_OK;
 }
 
-static fby_status make(fby__pack *p, fby_pack_info *info, fby_error *err)
+fby_status fby__pack_end(fby__pack *p, bool finished, fby_pack_info *info, fby_error *err)
 {
-    bool finished;
-    FBY__TRY(fby__pack_describe(p, false, err));
-    FBY__TRY(fby__pack_folder_begin(p, &finished, err));
-    if (!finished)
-        FBY__TRY(write_files(p, err));
     if (p->o->verify) { /* before anything has a final name */
-        FBY__TRY(begin_phase(p, "verifying", err));
+        FBY__TRY(fby__pack_begin_doing(p, "verifying", err));
         FBY__TRY(fby__pack_verify(p, p->rows_hash, err));
     }
     if (!finished) {
         FBY__TRY(fby__pack_describe(p, true, err));
         FBY__TRY(fby__pack_folder_finish(p, err));
     }
-    say(p, info);
+    fby__pack_inform(p, info);
     info->written_bytes = fby__pack_written_bytes(p);
     info->verified = p->o->verify;
     memcpy(info->rows_hash, p->rows_hash, sizeof p->rows_hash);
     return FBY_OK;
 }
 
-static fby_status pack(fby__pack *p, const char *to, fby_pack_info *info, fby_error *err)
+fby_status fby__pack_init(fby__pack *p, fby_dataset *ds, const char *to, const fby_pack_opts *opts, bool by_tasks, fby_error *err)
 {
+    *p = (fby__pack){.ds = ds, .o = opts, .by_tasks = by_tasks, .lock = -1};
     size_t n = strlen(to);
     while (n > 1 && to[n - 1] == '/')
         n--;
@@ -124,26 +109,43 @@ static fby_status pack(fby__pack *p, const char *to, fby_pack_info *info, fby_er
         return fby__fail_nomem(err, "a pack");
     FBY__TRY(fby__pack_layout(p, err));
     FBY__TRY(fby__pack_say(p, err));
-    p->total = p->rows * ((p->order.shuffled ? 2 : 1) + (p->o->verify ? 2 : 0));
-    if (!p->o->dry_run)
-        return make(p, info, err);
-    say(p, info);
-    return fby__pack_forecast(p, info, err);
+    return fby__pack_describe(p, false, err);
 }
 
-fby_status fby_pack(fby_dataset *ds, const char *to, const fby_pack_opts *opts, fby_pack_info *out, fby_error *err)
+static fby_status make(fby__pack *p, fby_pack_info *info, fby_error *err)
 {
-    fby_pack_opts o = {.size = sizeof o};
-    fby_pack_info info = {.size = sizeof info};
+    bool finished;
+    p->total = p->rows * ((p->order.shuffled ? 2 : 1) + (p->o->verify ? 2 : 0));
+    FBY__TRY(fby__pack_folder_begin(p, &finished, err));
+    if (!finished && !all_files_there(p)) {
+        FBY__TRY(run_phase(p, &fby__pack_scatter_phase, fby__pack_scatter_count(p), err));
+        FBY__TRY(run_phase(p, &fby__pack_write_phase, fby__pack_write_count(p), err));
+    }
+    return fby__pack_end(p, finished, info, err);
+}
+
+fby_status fby__pack_check_call(fby_dataset *ds, const char *to, const fby_pack_opts *opts, fby_pack_opts *out, fby_error *err)
+{
     fby__error_clear(err);
     if (!ds || !to || !*to)
         return fby__fail(err, FBY_E_ARG, "no %s", ds ? "folder to pack into" : "data set");
     FBY__TRY(fby__dataset_check_process(ds, err));
-    if (opts)
-        FBY__TRY(FBY__SIZED_IN(fby_pack_opts, progress_user, opts, &o, err));
-    fby__pack p = {.ds = ds, .o = &o, .lock = -1};
-    fby_status status = pack(&p, to, &info, err);
-    pack_fini(&p);
+    return opts ? FBY__SIZED_IN(fby_pack_opts, progress_user, opts, out, err) : FBY_OK;
+}
+
+fby_status fby_pack(fby_dataset *ds, const char *to, const fby_pack_opts *opts, fby_pack_info *out, fby_error *err)
+{
+    fby__pack p;
+    fby_pack_opts o = {.size = sizeof o};
+    fby_pack_info info = {.size = sizeof info};
+    FBY__TRY(fby__pack_check_call(ds, to, opts, &o, err));
+    fby_status status = fby__pack_init(&p, ds, to, &o, false, err);
+    if (status == FBY_OK && o.dry_run) {
+        fby__pack_inform(&p, &info);
+        status = fby__pack_forecast(&p, &info, err);
+    } else if (status == FBY_OK)
+        status = make(&p, &info, err);
+    fby__pack_fini(&p);
     if (status == FBY_OK && out)
         status = FBY__SIZED_OUT(fby_pack_info, rows_hash, &info, out, err);
     return status;

@@ -1,26 +1,32 @@
 /*
- * Between the files of a pack.
+ * Between the files of a pack. It is a graph of tasks: the tasks of a phase are independent of each other, each is a function of the plan, its
+ * phase and its number, reads files that are named and writes files that are named.
  *
- *     layout.c    options ─► batches, files, buckets
+ *     layout.c    options ─► batches, files, tasks
  *     provenance.c what the pack says of itself
- *     folder.c    the target folder: begun, gone on with, finished; files that appear whole
- *     scatter.c   pass 1: blocks of the source ─► scatter files, each with a segment a bucket
+ *     graph.c     the phases: which tasks there are, what they read and write, and each of them run          plan ─► scatter ─► write ─► finish
+ *     crew.c      tasks of a phase, several at a time, by threads
+ *     folder.c    the target folder: begun, gone on with, finished
+ *     agreed.c    what all that work in it agree on: the plan's file, the lock
+ *     out.c       files that appear whole
+ *     scatter.c   scatter: a range of the source's blocks ─► a file with a segment a bucket
+ *     files.c     write: rows in their new order ─► files of the pack
  *     bucket.c    a bucket's rows, read from all scatter files
  *     source.c    or, without a shuffle, rows as the source has them
- *     files.c     pass 2: rows in their new order ─► files of the pack
  *     verify.c    the sum of the hashes of all rows
  *     forecast.c  what a dry run expects
- *     pack.c      one after the other
+ *     pack.c      all tasks in one process
  *
  *     to/part-00000.arrow …        the pack; appear at the end, one rename after the other
  *     to/_pack.json                what it was made of; appears last
- *     to/.forebay-pack/plan        the same text, and how many buckets there are: what another run has to agree with to go on
- *     to/.forebay-pack/scatter-B-E rows of blocks [B, E) of the source, by bucket
+ *     to/.forebay-pack/plan        about the same text, and how many tasks there are: what another run has to agree with to go on
+ *     to/.forebay-pack/scatter-K   rows of the K-th range of blocks of the source, by bucket
  *     to/.forebay-pack/part-…      files of the pack that are complete
- *     to/.forebay-pack/.lock       locked by the process that writes here
+ *     to/.forebay-pack/.lock       locked by whoever writes here: by a process that packs all of it, or by those that run tasks, together
  *
  *   1. A name without ".new" is complete: files are written aside, synced and renamed.
- *   2. What is there is never written again; so whatever stopped a run, the next one does what is missing.
+ *   2. What is complete is not written again; so whatever stopped a run, the next one does what is missing, and a task may run twice.
+ *   3. How many tasks there are is decided once, by whoever writes the plan, and changes no byte of the pack.
  */
 #ifndef FBY_PACK_PACK_IMPL_H
 #define FBY_PACK_PACK_IMPL_H
@@ -41,7 +47,7 @@
 #include <pthread.h>
 
 #define FBY__PACK_AT_ONCE ((size_t)4 << 20) /* bytes read and written between two looks at the token */
-#define FBY__PACK_BUCKETS 65536u            /* at most */
+#define FBY__PACK_NEW ".new"                /* how names of files end that are not complete */
 
 enum { FBY__PACK_WORKERS = 32, FBY__PACK_METADATA = 9 };
 
@@ -55,15 +61,16 @@ typedef struct fby__pack {
     /* set once */
     fby_dataset *ds;        /* borrowed */
     const fby_pack_opts *o; /* borrowed */
+    bool by_tasks;          /* this process runs one of the tasks, and others run others */
     uint64_t memory_bytes;
     uint32_t n_workers;
     struct ArrowSchema schema; /* owned: of the chosen columns */
     fby__pack_order order;     /* its unit: rows of a file where a bucket holds whole files, else of a batch */
     uint64_t rows, batch_rows, rows_per_file, n_files;
     double row_bytes; /* about, decoded: of the source's first block */
-    uint32_t n_buckets;
+    uint32_t n_buckets, n_scatters;
     uint64_t *bucket_begin;   /* owned: n_buckets + 1 destinations */
-    bool whole_files;         /* buckets hold whole files: they are shared out, else files are */
+    bool whole_files;         /* buckets hold whole files: a task writes those of a bucket, else one file */
     char *to, *work;          /* owned: the target folder, and the one in it */
     fby__buf plan;            /* the text of the manifest */
     fby__write_format format; /* as codec: of the writer */
@@ -72,8 +79,6 @@ typedef struct fby__pack {
     char rows_hash[33]; /* of verify; "" = not yet */
     int lock;           /* file descriptor of the work folder's lock; -1 = none */
     bool resumed;
-    struct fby__pack_scatter *scatters; /* owned: by first block, complete from pass 1 on */
-    size_t n_scatters, cap_scatters;
     /* any thread */
     _Atomic uint64_t done; /* rows moved so far; relaxed: for progress alone */
     uint64_t total;
@@ -86,10 +91,12 @@ typedef struct fby__pack {
 
 /** schema, sizes, order; what is wrong with the options. */
 fby_status fby__pack_layout(fby__pack *p, fby_error *err);
-/** n_buckets, and what follows of it. 0: as many as the memory asks for. */
-fby_status fby__pack_set_buckets(fby__pack *p, uint32_t n, fby_error *err);
-/** Bytes of a bucket that a worker may hold. */
-uint64_t fby__pack_bucket_room(const fby__pack *p);
+/** n_buckets and n_scatters, and what follows of them. */
+fby_status fby__pack_cut(fby__pack *p, uint32_t n_buckets, uint32_t n_scatters, fby_error *err);
+/** The first block of scatter task k; of k = n_scatters, the number of blocks. A task may have none. */
+uint32_t fby__pack_scatter_begin(const fby__pack *p, uint32_t k);
+/** The files [*out_first, *out_last) of write task k. */
+void fby__pack_write_files(const fby__pack *p, uint64_t k, uint64_t *out_first, uint64_t *out_last);
 /** "part-00007.arrow"; the caller's. */
 char *fby__pack_file_name(const fby__pack *p, uint64_t file);
 
@@ -107,8 +114,24 @@ size_t fby__pack_metadata(const fby__pack *p, fby__key_value out[FBY__PACK_METAD
 
 /* ---- folder.c ---- */
 
-/** Make the folders, or take over what an unfinished run left: n_buckets, resumed. *out_finished: all that was missing was done here. */
+/** What is in the target folder. */
+typedef enum fby__pack_state {
+    FBY__PACK_NOTHING,    /* or files that no pack has written: refused */
+    FBY__PACK_UNFINISHED, /* there is a plan */
+    FBY__PACK_UNTIDY,     /* all of it has its final name, and what it took is still there */
+    FBY__PACK_FINISHED
+} fby__pack_state;
+
+/** FBY_E_ARG: the folder holds something else. */
+fby_status fby__pack_look(const fby__pack *p, fby__pack_state *out, fby_error *err);
+/**
+ * Make the folders, or take over what an unfinished run left: the number of tasks, resumed. From now on no other process works in it.
+ * *out_finished: all that was missing was done here.
+ */
 fby_status fby__pack_folder_begin(fby__pack *p, bool *out_finished, fby_error *err);
+fby_status fby__pack_make_folders(const fby__pack *p, fby_error *err);
+/** Removes what a pack that has its final names took. */
+void fby__pack_folder_tidy(const fby__pack *p);
 /** All files, then the manifest, under their final names; then nothing else is left. */
 fby_status fby__pack_folder_finish(fby__pack *p, fby_error *err);
 /** Where a complete file of the pack is; the caller's. NULL = no memory. */
@@ -117,6 +140,32 @@ char *fby__pack_file_path(const fby__pack *p, uint64_t file);
 bool fby__pack_has_file(const fby__pack *p, uint64_t file);
 /** Σ of the pack's files under their final names. */
 uint64_t fby__pack_written_bytes(const fby__pack *p);
+/** In memory there is nothing to tell one table from another by. */
+bool fby__pack_in_memory(const fby__pack *p);
+
+#define FBY__PACK_MANIFEST "_pack.json"
+
+/* ---- agreed.c ---- */
+
+#define FBY__PACK_PLAN "plan"
+#define FBY__PACK_LOCK ".lock"
+
+/** Write the plan's file; where there is one already, it stays. */
+fby_status fby__pack_plan_write(fby__pack *p, fby_error *err);
+/** Take its numbers over. FBY_E_CHANGED, FBY_E_ARG: it is of another source, or has other options. */
+fby_status fby__pack_plan_read(fby__pack *p, fby_error *err);
+/** Is the finished pack that is there this one? The same errors. */
+fby_status fby__pack_manifest_compare(fby__pack *p, fby_error *err);
+
+typedef enum fby__pack_hold {
+    FBY__PACK_ALONE,    /* refused while anyone else works there */
+    FBY__PACK_TOGETHER, /* beside others that hold it so */
+    FBY__PACK_LAST      /* alone, when all others have ended: waits */
+} fby__pack_hold;
+/** Of the work folder, until p->lock is closed. */
+fby_status fby__pack_lock(fby__pack *p, fby__pack_hold hold, fby_error *err);
+
+/* ---- out.c ---- */
 
 /** A file that is written aside: fby__pack_out_open, then write (a fby__byte_sink), then close, which renames it, or drop. */
 typedef struct fby__pack_out {
@@ -132,6 +181,26 @@ fby_status fby__pack_out_write(void *out, const void *bytes, size_t n, fby_error
 fby_status fby__pack_out_close(fby__pack_out *out, bool sync, fby_error *err); /* drops it on failure */
 void fby__pack_out_drop(fby__pack_out *out);                                   /* closed, and zeroed with fd = -1, ones are fine */
 
+/* ---- phases ---- */
+
+/** How the tasks of a phase are run: by workers, each of one thread, which keep what is of use for the next task. */
+typedef struct fby__pack_phase {
+    const char *doing;
+    fby_status (*begin)(fby__pack *p, uint32_t n_workers, void **out_worker, fby_error *err); /* n_workers: that share the memory */
+    fby_status (*run)(void *worker, uint64_t k, fby_error *err);                              /* done: what is complete is not done again */
+    void (*end)(void *worker);
+} fby__pack_phase;
+
+extern const fby__pack_phase fby__pack_scatter_phase, fby__pack_write_phase; /* scatter.c, files.c */
+
+uint64_t fby__pack_scatter_count(const fby__pack *p); /* layout.c: 0 without a shuffle */
+uint64_t fby__pack_write_count(const fby__pack *p);
+/** Tasks [first, last) of a phase, by threads; progress and cancelling are the calling thread's. */
+fby_status fby__pack_crew_run(fby__pack *p, const fby__pack_phase *phase, uint64_t first, uint64_t last, fby_error *err);
+/** By a worker, every now and then: FBY_E_CANCELLED. */
+fby_status fby__pack_go_on(const fby__pack *p, fby_error *err);
+static inline void fby__pack_count(fby__pack *p, uint64_t rows) { atomic_fetch_add_explicit(&p->done, rows, memory_order_relaxed); }
+
 /* ---- scatter.c ---- */
 
 /** Of a bucket in a scatter file. */
@@ -140,14 +209,13 @@ typedef struct fby__pack_segment {
     fby__hash128 hash;
 } fby__pack_segment;
 
-typedef struct fby__pack_scatter {
-    uint32_t first_block, last_block; /* [first, last) */
-    fby__pack_segment *segments;      /* owned: n_buckets */
-} fby__pack_scatter;
+/** How a scatter file ends, behind `runs` times `buckets` segments. */
+typedef struct fby__pack_scatter_end {
+    uint64_t runs, buckets;
+    fby__hash128 hash; /* of the segments and of the numbers before it */
+} fby__pack_scatter_end;
 
-/** Rows of every block by bucket; what is there already stays. */
-fby_status fby__pack_scatter_all(fby__pack *p, fby_error *err);
-char *fby__pack_scatter_name(uint32_t first_block, uint32_t last_block);
+char *fby__pack_scatter_name(uint64_t k);
 
 /* ---- where rows come from in pass 2 ---- */
 
@@ -166,8 +234,9 @@ typedef struct fby__pack_source {
     void (*free)(struct fby__pack_source *s);
 } fby__pack_source;
 
-fby_status fby__pack_bucket_source(const fby__pack *p, fby__pack_source **out, fby_error *err); /* bucket.c */
-fby_status fby__pack_file_source(const fby__pack *p, fby__pack_source **out, fby_error *err);   /* source.c */
+/* memory_bytes: of this worker. bucket.c, source.c */
+fby_status fby__pack_bucket_source(const fby__pack *p, uint64_t memory_bytes, fby__pack_source **out, fby_error *err);
+fby_status fby__pack_file_source(const fby__pack *p, uint64_t memory_bytes, fby__pack_source **out, fby_error *err);
 
 /** Record batches that are kept together, and released together. Zero-initialise. */
 typedef struct fby__batches {
@@ -180,9 +249,18 @@ fby_status fby__batches_add(fby__batches *b, struct ArrowArray *array, void *mem
 void fby__batches_drop(fby__batches *b, size_t n); /* the first n */
 void fby__batches_fini(fby__batches *b);
 
-/* ---- files.c, verify.c, forecast.c, pack.c ---- */
+/* ---- graph.c, verify.c, forecast.c, pack.c ---- */
 
-fby_status fby__pack_write_all(fby__pack *p, fby_error *err);
+/** What every call checks first; *out: opts of this version. */
+fby_status fby__pack_check_call(fby_dataset *ds, const char *to, const fby_pack_opts *opts, fby_pack_opts *out, fby_error *err);
+/** The folder, the layout, the words; then fby__pack_fini, also on failure. opts is of this version. */
+fby_status fby__pack_init(fby__pack *p, fby_dataset *ds, const char *to, const fby_pack_opts *opts, bool by_tasks, fby_error *err);
+void fby__pack_fini(fby__pack *p);
+void fby__pack_inform(const fby__pack *p, fby_pack_info *info);
+/** What is left when all files are written: verified, if asked for, then under their final names. */
+fby_status fby__pack_end(fby__pack *p, bool finished, fby_pack_info *info, fby_error *err);
+/** What is done from now on is said at once. */
+fby_status fby__pack_begin_doing(fby__pack *p, const char *doing, fby_error *err);
 /** Both sums, compared. text: of the sum. */
 fby_status fby__pack_verify(fby__pack *p, char text[33], fby_error *err);
 /** expected_bytes and expected_ns, once the rest is said. */

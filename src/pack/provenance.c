@@ -55,7 +55,7 @@ static int put_root(fby__buf *b, const fby_dataset *ds)
     if (fby__dataset_file_count(ds) == 0)
         return 0;
     const fby__file_facts file = fby__dataset_facts(ds, 0);
-    if (!file.name || !file.path)
+    if (!file.name || !*file.name || !file.path)
         return 0;
     const size_t n = strlen(file.path), m = strlen(file.name);
     size_t root = n > m && strcmp(file.path + n - m, file.name) == 0 ? n - m : (size_t)(fby__path_base(file.path) - file.path);

@@ -1,25 +1,22 @@
 /*
- * Pass 1 of a shuffle: blocks of the source, in file order, gathered in memory until there are enough of them; then their rows are written,
- * bucket after bucket, to one file.
+ * Scatter tasks, of a shuffle: a range of the source's blocks, in file order, gathered in memory until there are enough of them; then their rows
+ * are written, bucket after bucket. That is a run; a task's file has one, or more where memory is less than the plan had in mind.
  *
- *     scatter-12-19      segment of bucket 0 │ segment of bucket 1 │ … │ index: n_buckets segments │ its hash
+ *     scatter-00012      run 0: bucket 0 │ bucket 1 │ … │ run 1: bucket 0 │ … │ index: a segment a bucket and run │ its end
  *     segment            u64 rows, nodes, buffers │ u32 a row: destination in the bucket │ nodes │ u64 a buffer: bytes │ buffers
  *
- * Everything begins at multiples of 8 bytes; numbers are as this machine has them. A file of many segments instead of a file a bucket: what
- * was written is never touched again, few files are open at a time, and a run that is stopped loses one file at most.
+ * Everything begins at multiples of 8 bytes; numbers are as the machine has them. A file of many segments instead of a file a bucket: what
+ * was written is never touched again, few files are open at a time, and a task that is stopped loses one file.
  *
- * The files are not synced: a hash stands behind every segment, and an index that is not whole is no file.
+ * A hash stands behind every segment, and an index that is not whole is no file: one process that packs alone does not sync them.
  */
 #include "base/cancel.h"
 #include "base/checked.h"
 #include "dataset/dataset.h"
 #include "pack/pack_impl.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,7 +27,8 @@
 /* Blocks at hand, and where their rows go. */
 typedef struct stage {
     fby__pack *p;
-    uint32_t first_block, last_block; /* [first, last) */
+    uint64_t run_bytes;        /* so many are a run */
+    fby__arrow_reader *reader; /* owned */
     fby__batches batches;
     uint64_t rows, bytes;
     uint32_t *bucket; /* owned, as all: of each row */
@@ -42,6 +40,7 @@ typedef struct stage {
     size_t cap_runs, cap_where;
     fby__arrow_flat flat;
     fby__buf segment;
+    fby__buf index; /* of the file that is being written: segments */
 } stage;
 
 static fby_status no_memory(fby_error *err) { return fby__fail_nomem(err, "a pack"); }
@@ -151,7 +150,7 @@ static fby_status sort_rows(stage *s, fby_error *err)
 
 /* ---- a file ---- */
 
-char *fby__pack_scatter_name(uint32_t first_block, uint32_t last_block) { return fby__format("scatter-%u-%u", first_block, last_block); }
+char *fby__pack_scatter_name(uint64_t k) { return fby__format("scatter-%05llu", (unsigned long long)k); }
 
 static int put_padded(fby__buf *b, const void *bytes, size_t n)
 {
@@ -189,178 +188,154 @@ static fby_status make_segment(stage *s, uint32_t bucket, fby_error *err)
     return failed ? no_memory(err) : status;
 }
 
-static fby_status write_segments(stage *s, fby__pack_out *out, fby__pack_segment *segments, fby_error *err)
-{
-    const size_t index_bytes = s->p->n_buckets * sizeof *segments;
-    for (uint32_t k = 0; k < s->p->n_buckets; k++) {
-        FBY__TRY(fby__cancel_check(err));
-        FBY__TRY(make_segment(s, k, err));
-        segments[k] = (fby__pack_segment){out->at, s->segment.n, s->begin[k + 1] - s->begin[k], fby__hash(s->segment.data, s->segment.n)};
-        if (s->segment.n)
-            FBY__TRY(fby__pack_out_write(out, s->segment.data, s->segment.n, err));
-        atomic_fetch_add_explicit(&s->p->done, segments[k].rows, memory_order_relaxed);
-        FBY__TRY(fby__pack_tick(s->p, err));
-    }
-    const fby__hash128 hash = fby__hash(segments, index_bytes);
-    FBY__TRY(fby__pack_out_write(out, segments, index_bytes, err));
-    return fby__pack_out_write(out, &hash, sizeof hash, err);
-}
-
-static fby_status keep_scatter(fby__pack *p, uint32_t first, uint32_t last, fby__pack_segment *segments, fby_error *err)
-{
-    if (fby__grow((void **)&p->scatters, &p->cap_scatters, p->n_scatters + 1, sizeof *p->scatters) != 0) {
-        fby__free(segments);
-        return no_memory(err);
-    }
-    size_t at = p->n_scatters++;
-    for (; at > 0 && p->scatters[at - 1].first_block > first; at--)
-        p->scatters[at] = p->scatters[at - 1];
-    p->scatters[at] = (fby__pack_scatter){first, last, segments};
-    return FBY_OK;
-}
-
 static void clear(stage *s)
 {
     fby__batches_drop(&s->batches, s->batches.n);
     s->rows = s->bytes = 0;
 }
 
-/* What is staged becomes a file. */
-static fby_status flush(stage *s, fby_error *err)
+/* What is staged becomes a run of the file. */
+static fby_status write_run(stage *s, fby__pack_out *out, fby_error *err)
 {
-    fby__pack_out out = {.fd = -1};
-    fby__pack_segment *segments = fby__calloc(s->p->n_buckets, sizeof *segments);
-    char *name = fby__pack_scatter_name(s->first_block, s->last_block);
-    fby_status status = segments && name ? sort_rows(s, err) : no_memory(err);
-    if (status == FBY_OK)
-        status = fby__pack_out_open(s->p->work, name, &out, err);
-    if (status == FBY_OK)
-        status = write_segments(s, &out, segments, err);
-    if (status == FBY_OK)
-        status = fby__pack_out_close(&out, false, err);
-    else
-        fby__pack_out_drop(&out);
-    fby__free(name);
+    FBY__TRY(sort_rows(s, err));
+    for (uint32_t k = 0; k < s->p->n_buckets; k++) {
+        FBY__TRY(fby__pack_go_on(s->p, err));
+        FBY__TRY(make_segment(s, k, err));
+        const fby__pack_segment segment = {out->at, s->segment.n, s->begin[k + 1] - s->begin[k], fby__hash(s->segment.data, s->segment.n)};
+        if (fby__buf_put(&s->index, &segment, sizeof segment) != 0)
+            return no_memory(err);
+        if (s->segment.n)
+            FBY__TRY(fby__pack_out_write(out, s->segment.data, s->segment.n, err));
+    }
     clear(s);
-    if (status == FBY_OK)
-        return keep_scatter(s->p, s->first_block, s->last_block, segments, err);
-    fby__free(segments);
-    return status;
+    return FBY_OK;
 }
 
-/* ---- those that are there ---- */
-
-/* Its index, whole; else *out stays NULL. */
-static fby_status read_index(const fby__pack *p, const char *name, fby__pack_segment **out, fby_error *err)
+static fby_status write_index(stage *s, fby__pack_out *out, fby_error *err)
 {
-    char *path = fby__format("%s/%s", p->work, name);
-    const size_t n = p->n_buckets * sizeof **out;
-    fby__pack_segment *segments = fby__malloc(n + sizeof(fby__hash128));
-    fby_status status = path && segments ? FBY_OK : no_memory(err);
+    const uint64_t buckets = s->p->n_buckets, numbers[2] = {s->index.n / sizeof(fby__pack_segment) / buckets, buckets};
+    if (fby__buf_put(&s->index, numbers, sizeof numbers) != 0)
+        return no_memory(err);
+    const fby__hash128 hash = fby__hash(s->index.data, s->index.n);
+    FBY__TRY(fby__pack_out_write(out, s->index.data, s->index.n, err));
+    return fby__pack_out_write(out, &hash, sizeof hash, err);
+}
+
+static fby_status write_blocks(stage *s, fby__pack_out *out, uint32_t first, uint32_t last, fby_error *err)
+{
+    for (uint32_t b = first; b < last; b++) {
+        struct ArrowArray array;
+        FBY__TRY(fby__pack_go_on(s->p, err));
+        FBY__TRY(fby__pack_read(s->reader, b, &array, err));
+        const uint64_t rows = (uint64_t)array.length;
+        FBY__TRY(add_block(s, b, &array, err));
+        if (s->bytes >= s->run_bytes || b + 1 == last)
+            FBY__TRY(write_run(s, out, err));
+        fby__pack_count(s->p, rows);
+    }
+    return write_index(s, out, err);
+}
+
+/* ---- one that is there ---- */
+
+/* Whole, as its index says; else *out_there is false. */
+static fby_status look(const fby__pack *p, const char *path, bool *out_there, fby_error *err)
+{
     struct stat st;
-    const int fd = status == FBY_OK ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
-    const ssize_t all = (ssize_t)(n + sizeof(fby__hash128));
-    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size >= all && pread(fd, segments, (size_t)all, st.st_size - all) == all &&
-        fby__hash_follows((const uint8_t *)segments, n)) {
-        *out = segments;
-        segments = NULL;
+    fby__pack_scatter_end end;
+    uint8_t *index = NULL;
+    uint64_t n = 0;
+    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    fby_status status = FBY_OK;
+    *out_there = false;
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size >= (off_t)sizeof end &&
+        pread(fd, &end, sizeof end, st.st_size - (off_t)sizeof end) == (ssize_t)sizeof end && end.buckets == p->n_buckets &&
+        end.runs <= (uint64_t)st.st_size / sizeof(fby__pack_segment) / end.buckets)
+        n = end.runs * end.buckets * sizeof(fby__pack_segment) + sizeof end;
+    if (n && n <= (uint64_t)st.st_size) {
+        index = fby__malloc((size_t)n);
+        if (!index)
+            status = no_memory(err);
+        else
+            *out_there = pread(fd, index, (size_t)n, st.st_size - (off_t)n) == (ssize_t)n &&
+                         fby__hash_follows(index, (size_t)n - sizeof(fby__hash128));
     }
     if (fd >= 0)
         (void)close(fd); /* it was only read */
-    fby__free(segments);
-    fby__free(path);
+    fby__free(index);
     return status;
 }
 
-static fby_status find_scatters(fby__pack *p, fby_error *err)
-{
-    fby_status status = FBY_OK;
-    const uint32_t n_blocks = fby__dataset_block_count(p->ds);
-    DIR *d = opendir(p->work);
-    if (!d)
-        return fby__fail_errno(err, errno, "cannot open the folder '%s'", p->work);
-    for (struct dirent *e; status == FBY_OK && (e = readdir(d));) {
-        unsigned first, last;
-        int end = 0;
-        fby__pack_segment *segments = NULL;
-        if (sscanf(e->d_name, "scatter-%u-%u%n", &first, &last, &end) < 2 || e->d_name[end])
-            continue;
-        if (first < last && last <= n_blocks)
-            status = read_index(p, e->d_name, &segments, err);
-        if (segments)
-            status = keep_scatter(p, first, last, segments, err);
-    }
-    (void)closedir(d);
-    return status;
-}
+/* ---- a task ---- */
 
-/* ---- all ---- */
-
-/* Blocks [first, last), of which nothing is there yet. */
-static fby_status scatter_blocks(stage *s, fby__arrow_reader *reader, uint32_t first, uint32_t last, fby_error *err)
+static fby_status make_file(stage *s, const char *name, uint32_t first, uint32_t last, fby_error *err)
 {
-    s->first_block = first;
-    for (uint32_t b = first; b < last; b++) {
-        struct ArrowArray array;
-        FBY__TRY(fby__cancel_check(err));
-        FBY__TRY(fby__pack_read(reader, b, &array, err));
-        FBY__TRY(add_block(s, b, &array, err));
-        FBY__TRY(fby__pack_tick(s->p, err));
-        s->last_block = b + 1;
-        if (s->bytes >= s->p->memory_bytes / 4 || b + 1 == last) {
-            FBY__TRY(flush(s, err));
-            s->first_block = b + 1;
-        }
-    }
-    return FBY_OK;
-}
-
-static fby_status scatter_missing(stage *s, fby__arrow_reader *reader, fby_error *err)
-{
-    fby__pack *p = s->p;
-    const uint32_t n_blocks = fby__dataset_block_count(p->ds);
-    uint32_t at = 0;
-    while (at < n_blocks) {
-        /* Those that lie behind each other cover blocks up to `at`; the next one begins where the gap ends. */
-        uint32_t end = n_blocks;
-        bool covered = false;
-        for (size_t i = 0; i < p->n_scatters && !covered; i++) {
-            const fby__pack_scatter *c = &p->scatters[i];
-            covered = c->first_block == at;
-            if (covered)
-                at = c->last_block;
-            else if (c->first_block > at && c->first_block < end)
-                end = c->first_block;
-        }
-        if (!covered) {
-            FBY__TRY(scatter_blocks(s, reader, at, end, err));
-            at = end;
-        }
-    }
-    return FBY_OK;
-}
-
-fby_status fby__pack_scatter_all(fby__pack *p, fby_error *err)
-{
-    stage s = {.p = p};
-    fby__arrow_reader *reader = NULL;
-    FBY__TRY(find_scatters(p, err));
-    for (size_t i = 0; i < p->n_scatters; i++)
-        for (uint32_t k = 0; k < p->n_buckets; k++)
-            atomic_fetch_add_explicit(&p->done, p->scatters[i].segments[k].rows, memory_order_relaxed);
-    s.begin = fby__calloc((size_t)p->n_buckets + 1, sizeof *s.begin);
-    fby_status status =
-        s.begin ? fby__arrow_reader_open(p->ds, p->o->columns, p->o->n_columns, p->memory_bytes / 4, &reader, err) : no_memory(err);
+    fby__pack_out out;
+    s->index.n = 0;
+    FBY__TRY(fby__pack_out_open(s->p->work, name, &out, err));
+    const fby_status status = write_blocks(s, &out, first, last, err);
     if (status == FBY_OK)
-        status = scatter_missing(&s, reader, err);
-    fby__arrow_reader_close(reader);
-    fby__batches_fini(&s.batches);
-    fby__free(s.bucket);
-    fby__free(s.destination);
-    fby__free(s.runs);
-    fby__free(s.where);
-    fby__free(s.begin);
-    fby__arrow_flat_fini(&s.flat);
-    fby__buf_fini(&s.segment);
+        return fby__pack_out_close(&out, s->p->by_tasks, err); /* what one machine has written another one reads */
+    fby__pack_out_drop(&out);
+    clear(s);
     return status;
 }
+
+static uint64_t row_of_block(const fby__pack *p, uint32_t block)
+{
+    return block < fby__dataset_block_count(p->ds) ? fby__dataset_block(p->ds, block)->first_row : p->rows;
+}
+
+static fby_status scatter_task(void *worker, uint64_t k, fby_error *err)
+{
+    stage *s = worker;
+    fby__pack *p = s->p;
+    const uint32_t first = fby__pack_scatter_begin(p, (uint32_t)k), last = fby__pack_scatter_begin(p, (uint32_t)k + 1);
+    bool there = false;
+    char *name = fby__pack_scatter_name(k), *path = name ? fby__format("%s/%s", p->work, name) : NULL;
+    fby_status status = path ? look(p, path, &there, err) : no_memory(err);
+    if (there) {
+        fby__pack_count(p, row_of_block(p, last) - row_of_block(p, first));
+    } else if (status == FBY_OK) {
+        (void)unlink(path); /* what is not whole is in the way */
+        status = make_file(s, name, first, last, err);
+    }
+    fby__free(path);
+    fby__free(name);
+    return status;
+}
+
+static void end_stage(void *worker)
+{
+    stage *s = worker;
+    fby__arrow_reader_close(s->reader);
+    fby__batches_fini(&s->batches);
+    fby__free(s->bucket);
+    fby__free(s->destination);
+    fby__free(s->runs);
+    fby__free(s->where);
+    fby__free(s->begin);
+    fby__arrow_flat_fini(&s->flat);
+    fby__buf_fini(&s->segment);
+    fby__buf_fini(&s->index);
+    fby__free(s);
+}
+
+static fby_status begin_stage(fby__pack *p, uint32_t n_workers, void **out, fby_error *err)
+{
+    stage *s = fby__calloc(1, sizeof *s);
+    if (!s)
+        return no_memory(err);
+    s->p = p;
+    s->run_bytes = p->memory_bytes / 4 / n_workers;
+    s->begin = fby__calloc((size_t)p->n_buckets + 1, sizeof *s->begin);
+    const fby_status status =
+        s->begin ? fby__arrow_reader_open(p->ds, p->o->columns, p->o->n_columns, s->run_bytes, &s->reader, err) : no_memory(err);
+    if (status == FBY_OK)
+        *out = s;
+    else
+        end_stage(s);
+    return status;
+}
+
+const fby__pack_phase fby__pack_scatter_phase = {"scattering", begin_stage, scatter_task, end_stage};

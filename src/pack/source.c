@@ -67,15 +67,14 @@ static void file_free(fby__pack_source *base)
     fby__free(s);
 }
 
-fby_status fby__pack_file_source(const fby__pack *p, fby__pack_source **out, fby_error *err)
+fby_status fby__pack_file_source(const fby__pack *p, uint64_t memory_bytes, fby__pack_source **out, fby_error *err)
 {
     file_source *s = fby__calloc(1, sizeof *s);
     if (!s)
         return fby__fail_nomem(err, "a pack");
     s->base = (fby__pack_source){file_rows, file_free};
     s->p = p;
-    const uint64_t share = p->memory_bytes / 4 / p->n_workers;
-    fby_status status = fby__arrow_reader_open(p->ds, p->o->columns, p->o->n_columns, share, &s->reader, err);
+    fby_status status = fby__arrow_reader_open(p->ds, p->o->columns, p->o->n_columns, memory_bytes / 4, &s->reader, err);
     if (status == FBY_OK)
         *out = &s->base;
     else

@@ -1,4 +1,7 @@
-/* Packing while every allocation fails in turn: an error, nothing under a final name, and the next call goes on to the same bytes; by several threads, too. */
+/*
+ * Packing while every allocation fails in turn: an error, nothing under a final name, and the next call goes on to the same bytes; by several threads, and
+ * task by task, too.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +11,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+#include <pthread.h>
 
 #include "support/files.h"
 #include "support/temp_dir.h"
@@ -127,6 +132,119 @@ static void threads_decide_nothing(void **state)
     fby_dataset_close(ds);
 }
 
+/* ---- task by task ---- */
+
+typedef struct counts {
+    uint64_t n[FBY_PACK_FINISH + 1];
+} counts;
+
+static bool count_task(void *user, const fby_pack_task *task)
+{
+    ((counts *)user)->n[task->phase] = task->n;
+    return true;
+}
+
+typedef struct worker {
+    fby_dataset *ds;
+    const char *to;
+    fby_pack_opts opts;
+    fby_pack_phase phase;
+    uint64_t n;
+    fby_status status;
+    fby_error err;
+} worker;
+
+/* All tasks of a phase. */
+static void *run_phase(void *arg)
+{
+    worker *w = arg;
+    w->status = FBY_OK;
+    for (uint64_t k = 0; w->status == FBY_OK && k < w->n; k++)
+        w->status = fby_pack_run_task(w->ds, w->to, &w->opts, w->phase, k, NULL, &w->err);
+    return NULL;
+}
+
+static fby_status run_tasks(fby_dataset *ds, const char *to, const fby_pack_opts *opts, fby_error *err)
+{
+    counts c = {{0}};
+    FBY__TRY(fby_pack_tasks(ds, to, opts, count_task, &c, err));
+    for (int phase = FBY_PACK_PLAN; phase <= FBY_PACK_FINISH; phase++) {
+        worker w = {.ds = ds, .to = to, .opts = *opts, .phase = (fby_pack_phase)phase, .n = c.n[phase]};
+        (void)run_phase(&w);
+        if (w.status != FBY_OK) {
+            *err = w.err;
+            return w.status;
+        }
+    }
+    return FBY_OK;
+}
+
+static void every_failing_allocation_of_a_task_leaves_tasks_that_go_on(void **state)
+{
+    (void)state;
+    fby_error err;
+    char whole[600], broken[600];
+    fby_dataset *ds = open_golden("nested.arrow");
+    fby_pack_info info = {.size = sizeof info};
+    const fby_pack_opts opts = {
+        .size = sizeof opts, .seed = 4, .memory_bytes = (uint64_t)64 << 20, .batch_rows = 100, .rows_per_file = 300};
+    (void)snprintf(whole, sizeof whole, "%s/tasks-whole", g_dir);
+    assert_int_equal(fby_pack(ds, whole, &opts, &info, &err), FBY_OK);
+    uint64_t failed = 0;
+    for (uint64_t at = 1;; at += 1 + at / 16) {
+        (void)snprintf(broken, sizeof broken, "%s/tasks-%llu", g_dir, (unsigned long long)at);
+        const uint64_t before = fby__alloc_count();
+        fby__alloc_fail_at(at);
+        const fby_status status = run_tasks(ds, broken, &opts, &err);
+        fby__alloc_fail_at(0);
+        if (status == FBY_OK && fby__alloc_count() - before < at)
+            break;
+        if (status != FBY_OK) {
+            assert_int_equal(status, FBY_E_NOMEM);
+            failed++;
+            if (run_tasks(ds, broken, &opts, &err) != FBY_OK)
+                fail_msg("after allocation %llu: %s", (unsigned long long)at, err.message);
+        }
+        expect_equal_files(broken, whole, info.files, "arrow");
+    }
+    print_message("tasks: %llu failed\n", (unsigned long long)failed);
+    assert_true(failed > 20);
+    fby_dataset_close(ds);
+}
+
+enum { TOGETHER = 4 };
+
+/* Four threads, as four processes would, each run every task of a phase; the lock is of an open file, so that they do not share it. */
+static void tasks_that_run_twice_at_a_time_decide_nothing(void **state)
+{
+    (void)state;
+    fby_error err;
+    char whole[600], together[600];
+    fby_dataset *ds = open_golden("numbers.arrow");
+    fby_pack_info info = {.size = sizeof info};
+    const fby_pack_opts opts = {.size = sizeof opts, .seed = 3, .memory_bytes = (uint64_t)32 << 20, .batch_rows = 1, .rows_per_file = 3};
+    (void)snprintf(whole, sizeof whole, "%s/once", g_dir);
+    (void)snprintf(together, sizeof together, "%s/four-times", g_dir);
+    assert_int_equal(fby_pack(ds, whole, &opts, &info, &err), FBY_OK);
+    counts c = {{0}};
+    assert_int_equal(fby_pack_tasks(ds, together, &opts, count_task, &c, &err), FBY_OK);
+    for (int phase = FBY_PACK_PLAN; phase <= FBY_PACK_FINISH; phase++) {
+        pthread_t threads[TOGETHER];
+        worker workers[TOGETHER];
+        for (int i = 0; i < TOGETHER; i++) {
+            workers[i] = (worker){.ds = ds, .to = together, .opts = opts, .phase = (fby_pack_phase)phase, .n = c.n[phase]};
+            assert_int_equal(pthread_create(&threads[i], NULL, run_phase, &workers[i]), 0);
+        }
+        for (int i = 0; i < TOGETHER; i++) {
+            assert_int_equal(pthread_join(threads[i], NULL), 0);
+            if (workers[i].status != FBY_OK)
+                fail_msg("%s: %s", fby_pack_phase_name((fby_pack_phase)phase), workers[i].err.message);
+        }
+    }
+    expect_equal_files(together, whole, info.files, "arrow");
+    fby_dataset_close(ds);
+}
+
 static void an_older_program_is_served_and_a_struct_without_size_refused(void **state)
 {
     (void)state;
@@ -147,6 +265,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_failing_allocation_leaves_a_pack_that_goes_on, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(threads_decide_nothing, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(every_failing_allocation_of_a_task_leaves_tasks_that_go_on, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(tasks_that_run_twice_at_a_time_decide_nothing, setup_dir, teardown_dir),
         cmocka_unit_test(an_older_program_is_served_and_a_struct_without_size_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,29 +96,6 @@ static void buckets_are_whole_units_and_hold_every_destination_once(void **state
         assert_int_equal(fby__pack_bucket_of(&huge, fby__pack_bucket_begin(&huge, k, 999), 999), k);
 }
 
-static void a_bucket_names_the_blocks_that_it_takes_from(void **state)
-{
-    (void)state;
-    static const uint64_t STARTS[] = {0, 5, 5, 22, 23, 63};
-    for (int shuffled = 0; shuffled < 2; shuffled++) {
-        const fby__pack_order order = fby__pack_order_of(63, 4, shuffled, 9);
-        for (uint32_t n = 1; n < 20; n++)
-            for (uint32_t k = 0; k < n; k++) {
-                uint32_t first, last;
-                fby__pack_bucket_blocks(&order, k, n, STARTS, 5, &first, &last);
-                for (uint64_t d = fby__pack_bucket_begin(&order, k, n); d < fby__pack_bucket_begin(&order, k + 1, n); d++) {
-                    uint64_t sample;
-                    fby__pack_samples(&order, d, 1, &sample);
-                    assert_true(STARTS[first] <= sample && sample < STARTS[last]);
-                }
-                if (!shuffled && first < last) { /* and no others */
-                    assert_true(STARTS[first + 1] > fby__pack_bucket_begin(&order, k, n) || first + 1 == last);
-                    assert_true(STARTS[last - 1] < fby__pack_bucket_begin(&order, k + 1, n));
-                }
-            }
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -126,7 +103,6 @@ int main(void)
         cmocka_unit_test(destinations_never_change),
         cmocka_unit_test(packed_rows_are_the_plans_full_shuffle),
         cmocka_unit_test(buckets_are_whole_units_and_hold_every_destination_once),
-        cmocka_unit_test(a_bucket_names_the_blocks_that_it_takes_from),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -260,6 +260,13 @@ def test_a_damaged_scatter_file_is_named(tmp_path):
     assert done.resumed and read(tmp_path / "out")["i"].to_numpy().tolist() == order_of(ds, 0).tolist()
 
 
+def test_a_table_in_memory_is_begun_anew_since_another_one_looks_the_same(tmp_path):
+    unfinished(fb.open(floats(100_000, seed=1)), tmp_path / "out", batch=50)
+    assert not fb.pack(floats(100_000, seed=2), tmp_path / "out", batch=50).resumed
+    fb.pack(floats(100_000, seed=2), tmp_path / "whole", batch=50)
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
 @needs_cli
 def test_a_pack_that_is_being_written_is_refused(tmp_path):
     ds = fb.open(write(floats(100_000), tmp_path / "src"))

@@ -1,0 +1,189 @@
+/*
+ * What all that work on one pack agree on: its plan, which the first of them writes, and who may write.
+ *
+ *     plan    buckets 12
+ *             scatters 40
+ *             { "pack": 1, …            the manifest's text: source and options
+ */
+#include "base/cancel.h"
+#include "base/checked.h"
+#include "dataset/dataset.h"
+#include "pack/pack_impl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static fby_status no_memory(fby_error *err) { return fby__fail_nomem(err, "a pack"); }
+
+/* ---- texts ---- */
+
+/* No more than tells it from ours. A link is not followed, and a pipe not waited for. */
+static fby_status read_plan(const fby__pack *p, const char *path, fby__buf *out, fby_error *err)
+{
+    uint8_t part[4096];
+    ssize_t n = 0;
+    fby_status status = FBY_OK;
+    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return fby__fail_errno(err, errno, "cannot open '%s'", path);
+    while (status == FBY_OK && out->n <= p->plan.n + sizeof part && ((n = read(fd, part, sizeof part)) > 0 || (n < 0 && errno == EINTR)))
+        if (n > 0 && fby__buf_put(out, part, (size_t)n) != 0)
+            status = no_memory(err);
+    if (n < 0)
+        status = fby__fail_errno(err, errno, "cannot read '%s'", path);
+    (void)close(fd); /* it was only read */
+    return status;
+}
+
+/* The first line in which both differ, of each of them. */
+static void first_difference(const char *a, const char *b, const char **out_a, const char **out_b)
+{
+    const char *line_a = a, *line_b = b;
+    while (*a && *a == *b) {
+        if (*a++ == '\n')
+            line_a = a, line_b = b + 1;
+        b++;
+    }
+    while (*line_a == ' ')
+        line_a++;
+    while (*line_b == ' ')
+        line_b++;
+    *out_a = line_a;
+    *out_b = line_b;
+}
+
+static int line_length(const char *line)
+{
+    int n = (int)strcspn(line, "\n");
+    return n > 0 && line[n - 1] == ',' ? n - 1 : n;
+}
+
+/* The manifest's text as another run wrote it, and ours. folder: what is to be removed if they differ. */
+static fby_status compare(fby__pack *p, const char *kind, const char *folder, const char *theirs, fby_error *err)
+{
+    const char *a, *b;
+    if (fby__buf_put(&p->plan, "", 1) != 0)
+        return no_memory(err);
+    p->plan.n--;
+    if (strcmp(theirs, (const char *)p->plan.data) == 0)
+        return FBY_OK;
+    first_difference(theirs, (const char *)p->plan.data, &a, &b);
+    const bool source = strncmp(a, "\"source_", 8) == 0;
+    return fby__fail(err, source ? FBY_E_CHANGED : FBY_E_ARG,
+                     "'%s' holds %s pack %s: it has %.*s, and this one %.*s. Remove '%s' to begin anew", p->to, kind,
+                     source ? "of a source that has changed" : "with other options", line_length(a), a, line_length(b), b, folder);
+}
+
+static fby_status read_text(const fby__pack *p, const char *folder, const char *name, fby__buf *out, char **out_path, fby_error *err)
+{
+    *out_path = fby__format("%s/%s", folder, name);
+    fby_status status = *out_path ? read_plan(p, *out_path, out, err) : no_memory(err);
+    if (status == FBY_OK && fby__buf_put(out, "", 1) != 0)
+        status = no_memory(err);
+    return status;
+}
+
+fby_status fby__pack_plan_read(fby__pack *p, fby_error *err)
+{
+    fby__buf found = {0};
+    char *path;
+    unsigned buckets = 0, scatters = 0;
+    int head = 0;
+    fby_status status = read_text(p, p->work, FBY__PACK_PLAN, &found, &path, err);
+    if (status == FBY_OK) {
+        const char *text = (const char *)found.data;
+        if (sscanf(text, "buckets %u\nscatters %u\n%n", &buckets, &scatters, &head) < 2 || head == 0 || buckets == 0 ||
+            buckets > FBY__PACK_BUCKETS || scatters == 0 || scatters > fby__max_u64(1, fby__dataset_block_count(p->ds)))
+            status = fby__fail(err, FBY_E_FORMAT, "'%s' is damaged: remove the folder it lies in, and pack again", path);
+        else
+            status = compare(p, "an unfinished", p->work, text + head, err);
+    }
+    if (status == FBY_OK)
+        status = fby__pack_cut(p, buckets, scatters, err);
+    fby__buf_fini(&found);
+    fby__free(path);
+    return status;
+}
+
+/* Lines of the manifest that the plan does not have: what only one run knows. */
+static void drop_lines(char *text, const char *begin)
+{
+    char *line = strstr(text, begin);
+    const char *end = line ? strchr(line, '\n') : NULL;
+    if (end)
+        memmove(line, end + 1, strlen(end + 1) + 1);
+}
+
+fby_status fby__pack_manifest_compare(fby__pack *p, fby_error *err)
+{
+    fby__buf found = {0};
+    char *path;
+    fby_status status = read_text(p, p->to, FBY__PACK_MANIFEST, &found, &path, err);
+    if (status == FBY_OK) {
+        drop_lines((char *)found.data, "  \"source_root\": ");
+        drop_lines((char *)found.data, "  \"rows_hash\": ");
+        status = compare(p, "a finished", p->to, (const char *)found.data, err);
+    }
+    fby__buf_fini(&found);
+    fby__free(path);
+    return status;
+}
+
+fby_status fby__pack_plan_write(fby__pack *p, fby_error *err)
+{
+    char line[64];
+    fby__pack_out out;
+    FBY__TRY(fby__pack_out_open(p->work, FBY__PACK_PLAN, &out, err));
+    const int n = snprintf(line, sizeof line, "buckets %u\nscatters %u\n", p->n_buckets, p->n_scatters);
+    fby_status status = fby__pack_out_write(&out, line, (size_t)n, err);
+    if (status == FBY_OK)
+        status = fby__pack_out_write(&out, p->plan.data, p->plan.n, err);
+    if (status == FBY_OK)
+        return fby__pack_out_close(&out, true, err);
+    fby__pack_out_drop(&out);
+    return status;
+}
+
+/* ---- the lock ---- */
+
+/* Until it is ours, where others are waited for; they may take as long as they like. */
+static fby_status take_lock(int fd, fby__pack_hold hold, bool *out_taken, fby_error *err)
+{
+    const int how = hold == FBY__PACK_TOGETHER ? LOCK_SH : LOCK_EX;
+    for (;;) {
+        *out_taken = flock(fd, how | LOCK_NB) == 0 || errno != EWOULDBLOCK; /* a file system without locks has none */
+        if (*out_taken || hold != FBY__PACK_LAST)
+            return FBY_OK;
+        FBY__TRY(fby__cancel_check(err));
+        (void)poll(NULL, 0, FBY__CANCEL_SLICE_MS); /* too early is early */
+    }
+}
+
+/*
+ * It is a file of its own, which is never replaced: one that is renamed over leaves two processes with a lock each. A lock that is not the
+ * folder's any more is somebody's who has tidied up.
+ */
+fby_status fby__pack_lock(fby__pack *p, fby__pack_hold hold, fby_error *err)
+{
+    struct stat locked, there;
+    bool taken = false;
+    char *path = fby__format("%s/" FBY__PACK_LOCK, p->work);
+    if (!path)
+        return no_memory(err);
+    fby_status status = FBY_OK;
+    p->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (p->lock < 0 && errno != ENOENT)
+        status = fby__fail_errno(err, errno, "cannot open '%s'", path);
+    else if (p->lock >= 0)
+        status = take_lock(p->lock, hold, &taken, err);
+    if (status == FBY_OK && (!taken || fstat(p->lock, &locked) != 0 || lstat(path, &there) != 0 || locked.st_ino != there.st_ino))
+        status = fby__fail(err, FBY_E_ARG, "'%s' is being packed by another process", p->to);
+    fby__free(path);
+    return status;
+}

@@ -1,0 +1,246 @@
+/* The graph of a pack's tasks: which there are, with the files they read and write, and each of them run by itself. */
+#include "base/checked.h"
+#include "base/sized.h"
+#include "dataset/dataset.h"
+#include "pack/pack_impl.h"
+
+#include <string.h>
+
+static const char *const PHASES[] = {"plan", "scatter", "write", "finish"};
+
+const char *fby_pack_phase_name(fby_pack_phase phase) { return (unsigned)phase <= FBY_PACK_FINISH ? PHASES[phase] : NULL; }
+
+static uint64_t task_count(const fby__pack *p, fby_pack_phase phase)
+{
+    return phase == FBY_PACK_SCATTER ? fby__pack_scatter_count(p) : phase == FBY_PACK_WRITE ? fby__pack_write_count(p) : 1;
+}
+
+/* ---- names of files ---- */
+
+typedef struct name_list {
+    char **names; /* owned, and each of them */
+    size_t n, cap;
+} name_list;
+
+/* Takes the name over; NULL = there was no memory for it. */
+static fby_status add_name(name_list *list, char *name, fby_error *err)
+{
+    if (!name || fby__grow((void **)&list->names, &list->cap, list->n + 1, sizeof *list->names) != 0) {
+        fby__free(name);
+        return fby__fail_nomem(err, "a pack");
+    }
+    list->names[list->n++] = name;
+    return FBY_OK;
+}
+
+static void clear_names(name_list *list)
+{
+    while (list->n)
+        fby__free(list->names[--list->n]);
+}
+
+static fby_status add_in_work(name_list *list, const char *name, fby_error *err)
+{
+    return add_name(list, fby__format(".forebay-pack/%s", name), err);
+}
+
+/* Files of the source that blocks [first, last) lie in, and their bytes. */
+static fby_status add_source(const fby__pack *p, uint32_t first, uint32_t last, name_list *list, uint64_t *bytes, fby_error *err)
+{
+    uint32_t file = UINT32_MAX;
+    for (uint32_t b = first; b < last; b++) {
+        const fby__block *block = fby__dataset_block(p->ds, b);
+        const char *path = fby__dataset_file_path(p->ds, block->file);
+        *bytes += block->stored_bytes;
+        if (block->file != file && path)
+            FBY__TRY(add_name(list, fby__strdup(path), err));
+        file = block->file;
+    }
+    return FBY_OK;
+}
+
+/* ---- what a task is ---- */
+
+static uint64_t row_of_block(const fby__pack *p, uint32_t block)
+{
+    return block < fby__dataset_block_count(p->ds) ? fby__dataset_block(p->ds, block)->first_row : p->rows;
+}
+
+static fby_status describe_scatter(const fby__pack *p, fby_pack_task *t, name_list *in, name_list *out, fby_error *err)
+{
+    const uint32_t first = fby__pack_scatter_begin(p, (uint32_t)t->k), last = fby__pack_scatter_begin(p, (uint32_t)t->k + 1);
+    t->rows = row_of_block(p, last) - row_of_block(p, first);
+    t->bytes_out = (uint64_t)((double)t->rows * (p->row_bytes + sizeof(uint32_t)));
+    FBY__TRY(add_source(p, first, last, in, &t->bytes_in, err));
+    char *name = fby__pack_scatter_name(t->k);
+    const fby_status status = name ? add_in_work(out, name, err) : fby__fail_nomem(err, "a pack");
+    fby__free(name);
+    return status;
+}
+
+static fby_status describe_write(const fby__pack *p, fby_pack_task *t, name_list *in, name_list *out, fby_error *err)
+{
+    uint64_t first, last;
+    fby__pack_write_files(p, t->k, &first, &last);
+    const uint64_t begin = first * p->rows_per_file, end = fby__min_u64(last * p->rows_per_file, p->rows);
+    t->rows = end - begin;
+    t->bytes_out = (uint64_t)((double)t->rows * p->row_bytes);
+    t->bytes_in = t->bytes_out + t->rows * sizeof(uint32_t);
+    if (p->order.shuffled) {
+        FBY__TRY(add_in_work(in, "scatter-*", err));
+    } else if (t->rows) {
+        t->bytes_in = 0;
+        FBY__TRY(add_source(p, fby__block_of_row(p->ds, begin), fby__block_of_row(p->ds, end - 1) + 1, in, &t->bytes_in, err));
+    }
+    for (; first < last; first++) {
+        char *name = fby__pack_file_name(p, first);
+        const fby_status status = name ? add_in_work(out, name, err) : fby__fail_nomem(err, "a pack");
+        fby__free(name);
+        if (status != FBY_OK)
+            return status;
+    }
+    return FBY_OK;
+}
+
+static fby_status describe(const fby__pack *p, fby_pack_task *t, name_list *in, name_list *out, fby_error *err)
+{
+    if (t->phase == FBY_PACK_PLAN)
+        return add_in_work(out, FBY__PACK_PLAN, err);
+    FBY__TRY(add_in_work(in, FBY__PACK_PLAN, err));
+    if (t->phase == FBY_PACK_SCATTER)
+        return describe_scatter(p, t, in, out, err);
+    if (t->phase == FBY_PACK_WRITE)
+        return describe_write(p, t, in, out, err);
+    FBY__TRY(add_in_work(in, "part-*", err));
+    FBY__TRY(add_name(out, fby__strdup("part-*"), err));
+    return add_name(out, fby__strdup(FBY__PACK_MANIFEST), err);
+}
+
+/* What is agreed on, if anything is yet. */
+static fby_status take_over(fby__pack *p, fby__pack_state *out, fby_error *err)
+{
+    if (fby__pack_in_memory(p))
+        return fby__fail(err, FBY_E_UNSUPPORTED, "tasks of a table in memory: write it to a file first, which all of them can read");
+    FBY__TRY(fby__pack_look(p, out, err));
+    if (*out == FBY__PACK_FINISHED)
+        return fby__pack_manifest_compare(p, err);
+    return *out == FBY__PACK_NOTHING ? FBY_OK : fby__pack_plan_read(p, err);
+}
+
+static fby_status list_tasks(fby__pack *p, fby_pack_task_fn each, void *user, fby_error *err)
+{
+    fby__pack_state state;
+    name_list in = {0}, out = {0};
+    bool more = true;
+    fby_status status = take_over(p, &state, err);
+    for (int phase = FBY_PACK_PLAN; phase <= FBY_PACK_FINISH; phase++) {
+        const uint64_t n = task_count(p, (fby_pack_phase)phase);
+        for (uint64_t k = 0; status == FBY_OK && more && k < n; k++) {
+            fby_pack_task t = {.size = sizeof t, .phase = (fby_pack_phase)phase, .k = k, .n = n};
+            status = describe(p, &t, &in, &out, err);
+            t.inputs = (const char *const *)in.names;
+            t.n_inputs = in.n;
+            t.outputs = (const char *const *)out.names;
+            t.n_outputs = out.n;
+            if (status == FBY_OK)
+                more = each(user, &t);
+            clear_names(&in);
+            clear_names(&out);
+        }
+    }
+    fby__free(in.names);
+    fby__free(out.names);
+    return status;
+}
+
+fby_status fby_pack_tasks(fby_dataset *ds, const char *to, const fby_pack_opts *opts, fby_pack_task_fn each, void *user, fby_error *err)
+{
+    fby__pack p;
+    fby_pack_opts o = {.size = sizeof o};
+    FBY__TRY(fby__pack_check_call(ds, to, opts, &o, err));
+    if (!each)
+        return fby__fail(err, FBY_E_ARG, "no function that is told the tasks");
+    fby_status status = fby__pack_init(&p, ds, to, &o, true, err);
+    if (status == FBY_OK)
+        status = list_tasks(&p, each, user, err);
+    fby__pack_fini(&p);
+    return status;
+}
+
+/* ---- one of them ---- */
+
+static fby_status plan(fby__pack *p, fby_error *err)
+{
+    FBY__TRY(fby__pack_make_folders(p, err));
+    FBY__TRY(fby__pack_lock(p, FBY__PACK_TOGETHER, err));
+    FBY__TRY(fby__pack_plan_write(p, err));
+    return fby__pack_plan_read(p, err); /* another process may have been first */
+}
+
+static fby_status finish(fby__pack *p, fby__pack_state state, fby_pack_info *info, fby_error *err)
+{
+    for (uint64_t k = 0; state == FBY__PACK_UNFINISHED && k < fby__pack_write_count(p); k++) {
+        uint64_t file, last;
+        for (fby__pack_write_files(p, k, &file, &last); file < last; file++)
+            if (!fby__pack_has_file(p, file))
+                return fby__fail(err, FBY_E_ARG, "file %llu of the pack in '%s' is not there: run task write:%llu first",
+                                 (unsigned long long)file, p->to, (unsigned long long)k);
+    }
+    p->total = p->o->verify ? 2 * p->rows : 0;
+    FBY__TRY(fby__pack_end(p, state == FBY__PACK_UNTIDY, info, err));
+    if (state == FBY__PACK_UNTIDY)
+        fby__pack_folder_tidy(p);
+    return FBY_OK;
+}
+
+static fby_status run_locked(fby__pack *p, fby_pack_phase phase, uint64_t k, fby__pack_state state, fby_pack_info *info, fby_error *err)
+{
+    const uint64_t n = task_count(p, phase);
+    p->resumed = true;
+    if (k >= n)
+        return fby__fail(err, FBY_E_ARG, "there is no task %s:%llu: the plan in '%s' has %llu of this phase", PHASES[phase],
+                         (unsigned long long)k, p->to, (unsigned long long)n);
+    if (phase == FBY_PACK_FINISH)
+        return finish(p, state, info, err);
+    p->total = p->rows / n;
+    return fby__pack_crew_run(p, phase == FBY_PACK_SCATTER ? &fby__pack_scatter_phase : &fby__pack_write_phase, k, k + 1, err);
+}
+
+static fby_status run_task(fby__pack *p, fby_pack_phase phase, uint64_t k, fby_pack_info *info, fby_error *err)
+{
+    fby__pack_state state;
+    FBY__TRY(take_over(p, &state, err));
+    if (state == FBY__PACK_NOTHING && phase != FBY_PACK_PLAN)
+        return fby__fail(err, FBY_E_ARG, "'%s' holds no plan of a pack: run task plan:0 first", p->to);
+    if (state == FBY__PACK_NOTHING)
+        return plan(p, err);
+    if (state == FBY__PACK_FINISHED || phase == FBY_PACK_PLAN)
+        return FBY_OK;
+    const fby_status status = fby__pack_lock(p, phase == FBY_PACK_FINISH ? FBY__PACK_LAST : FBY__PACK_TOGETHER, err);
+    FBY__TRY(fby__pack_look(p, &state, err)); /* another process may have finished since */
+    if (state == FBY__PACK_FINISHED)
+        return FBY_OK;
+    return status == FBY_OK ? run_locked(p, phase, k, state, info, err) : status;
+}
+
+fby_status fby_pack_run_task(fby_dataset *ds, const char *to, const fby_pack_opts *opts, fby_pack_phase phase, uint64_t k,
+                             fby_pack_info *out, fby_error *err)
+{
+    fby__pack p;
+    fby_pack_opts o = {.size = sizeof o};
+    fby_pack_info info = {.size = sizeof info};
+    FBY__TRY(fby__pack_check_call(ds, to, opts, &o, err));
+    if (o.dry_run)
+        return fby__fail(err, FBY_E_ARG, "dry_run is of a pack as a whole: list its tasks instead");
+    if ((unsigned)phase > FBY_PACK_FINISH || ((phase == FBY_PACK_PLAN || phase == FBY_PACK_FINISH) && k != 0))
+        return fby__fail(err, FBY_E_ARG, "there is no such task of a pack");
+    fby_status status = fby__pack_init(&p, ds, to, &o, true, err);
+    if (status == FBY_OK)
+        status = run_task(&p, phase, k, &info, err);
+    if (status == FBY_OK && info.rows == 0)
+        fby__pack_inform(&p, &info);
+    fby__pack_fini(&p);
+    if (status == FBY_OK && out)
+        status = FBY__SIZED_OUT(fby_pack_info, rows_hash, &info, out, err);
+    return status;
+}

@@ -1,0 +1,145 @@
+/*
+ * A file that appears whole: written under a name of its own beside the one that it gets, then synced and renamed.
+ *
+ * Processes that make the same file do not meet: each has its own name, and the first that is complete stays. Both hold the same.
+ */
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "pack/pack_impl.h"
+#include "pool/pool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define BUFFER_BYTES ((size_t)1 << 20)
+
+static fby_status no_memory(fby_error *err) { return fby__fail_nomem(err, "a pack"); }
+
+fby_status fby__pack_out_open(const char *folder, const char *name, fby__pack_out *out, fby_error *err)
+{
+    uint64_t own = 0;
+    *out = (fby__pack_out){.fd = -1};
+    if (getrandom(&own, sizeof own, GRND_NONBLOCK) != (ssize_t)sizeof own)
+        own = fby__now_ns() ^ (uint64_t)getpid() << 32; /* before the system has any */
+    out->path = fby__format("%s/%s", folder, name);
+    out->aside = fby__format("%s/%s.%016llx" FBY__PACK_NEW, folder, name, (unsigned long long)own);
+    out->buffer = fby__malloc(BUFFER_BYTES);
+    fby_status status = out->path && out->aside && out->buffer ? FBY_OK : no_memory(err);
+    if (status == FBY_OK && (out->fd = open(out->aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0)
+        status = fby__fail_errno(err, errno, "cannot write '%s'", out->aside);
+    if (status != FBY_OK)
+        fby__pack_out_drop(out);
+    return status;
+}
+
+static fby_status write_bytes(fby__pack_out *out, const uint8_t *bytes, size_t n, fby_error *err)
+{
+    while (n) {
+        FBY__TRY(fby__cancel_check(err));
+        const ssize_t put = write(out->fd, bytes, n < FBY__PACK_AT_ONCE ? n : FBY__PACK_AT_ONCE);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return fby__fail_errno(err, put < 0 ? errno : ENOSPC, "cannot write '%s'", out->aside);
+        bytes += put;
+        n -= (size_t)put;
+    }
+    return FBY_OK;
+}
+
+static fby_status flush(fby__pack_out *out, fby_error *err)
+{
+    const size_t n = out->n;
+    out->n = 0;
+    return write_bytes(out, out->buffer, n, err);
+}
+
+fby_status fby__pack_out_write(void *ctx, const void *bytes, size_t n, fby_error *err)
+{
+    fby__pack_out *out = ctx;
+    out->at += n;
+    if (n >= BUFFER_BYTES - out->n)
+        FBY__TRY(flush(out, err));
+    if (n >= BUFFER_BYTES)
+        return write_bytes(out, bytes, n, err);
+    memcpy(out->buffer + out->n, bytes, n);
+    out->n += n;
+    return FBY_OK;
+}
+
+typedef struct syncing {
+    int fd, error; /* owned; errno */
+} syncing;
+
+static void run_sync(void *work)
+{
+    syncing *s = work;
+    s->error = fsync(s->fd) == 0 ? 0 : errno;
+}
+
+static void drop_sync(void *work)
+{
+    syncing *s = work;
+    (void)close(s->fd); /* a second descriptor of the file */
+    fby__free(s);
+}
+
+/* Disks may take seconds for it, and nothing ends it: a cancelled call goes without. */
+static fby_status sync_file(const fby__pack_out *out, fby_error *err)
+{
+    syncing *s = fby__calloc(1, sizeof *s);
+    if (!s)
+        return no_memory(err);
+    s->fd = fcntl(out->fd, F_DUPFD_CLOEXEC, 0);
+    if (s->fd < 0) {
+        fby__free(s);
+        return fby__fail_errno(err, errno, "cannot write '%s'", out->aside);
+    }
+    FBY__TRY(fby__thread_run(run_sync, drop_sync, s, err));
+    const int error = s->error;
+    drop_sync(s);
+    return error == 0 ? FBY_OK : fby__fail_errno(err, error, "cannot write '%s'", out->aside);
+}
+
+/* Under its name, unless there is one: it is in use, maybe. */
+static int publish(const fby__pack_out *out)
+{
+    if (renameat2(AT_FDCWD, out->aside, AT_FDCWD, out->path, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno == EEXIST)
+        return unlink(out->aside);
+    return errno == EINVAL || errno == ENOSYS ? rename(out->aside, out->path) : -1; /* this file system cannot tell */
+}
+
+fby_status fby__pack_out_close(fby__pack_out *out, bool sync, fby_error *err)
+{
+    fby_status status = flush(out, err);
+    if (status == FBY_OK && sync)
+        status = sync_file(out, err);
+    if (status == FBY_OK) {
+        const int closed = close(out->fd);
+        out->fd = -1;
+        if (closed != 0 || publish(out) != 0) {
+            status = fby__fail_errno(err, errno, "cannot write '%s'", out->path);
+            (void)unlink(out->aside); /* of no use to anyone */
+        }
+    }
+    fby__pack_out_drop(out);
+    return status;
+}
+
+void fby__pack_out_drop(fby__pack_out *out)
+{
+    if (out->fd >= 0) {
+        (void)close(out->fd); /* what was written is thrown away */
+        (void)unlink(out->aside);
+    }
+    fby__free(out->path);
+    fby__free(out->aside);
+    fby__free(out->buffer);
+    *out = (fby__pack_out){.fd = -1};
+}

@@ -1,20 +1,9 @@
 /* forebay pack: a data set written anew, shuffled, in files of one size. */
-#include "cli.h"
+#include "pack.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct pack_options {
-    const char *to;
-    int shuffle; /* fby_pack_shuffle */
-    uint64_t seed, rows_per_file, batch, threads, memory;
-    int format; /* fby_pack_format */
-    int codec;  /* fby_pack_codec */
-    cli_list columns;
-    bool verify, dry_run;
-    cli_source source;
-} pack_options;
 
 static const char *const shuffles[] = {"full", "none", NULL}, *const formats[] = {"arrow", "parquet", NULL}, *const codecs[] = {"auto",
                                                                                                                                 "none",
@@ -34,9 +23,12 @@ static const cli_option options[] = {
     {"codec", 0, CLI_CHOICE, offsetof(pack_options, codec), "CODEC", "of the files (default: none for Arrow, zstd for Parquet)", codecs},
     {"columns", 'c', CLI_LIST, offsetof(pack_options, columns), "NAMES", "top-level columns to pack (default: all)", NULL},
     {"memory", 'm', CLI_SIZE, offsetof(pack_options, memory), "SIZE", "what packing may hold (default: half of what is free)", NULL},
-    {"threads", 0, CLI_COUNT, offsetof(pack_options, threads), "N", "threads that write (default: the CPUs)", NULL},
+    {"threads", 0, CLI_COUNT, offsetof(pack_options, threads), "N", "tasks at a time (default: the CPUs)", NULL},
     {"verify", 0, CLI_FLAG, offsetof(pack_options, verify), NULL, "read both again, and compare the hashes of their rows", NULL},
     {"dry-run", 0, CLI_FLAG, offsetof(pack_options, dry_run), NULL, "say sizes, passes and time, and leave nothing behind", NULL},
+    {"tasks", 0, CLI_FLAG, offsetof(pack_options, tasks), NULL, "list the tasks that the pack is made by", NULL},
+    {"task", 0, CLI_TEXT, offsetof(pack_options, task), "PHASE:K", "run one of them", NULL},
+    {"slurm", 0, CLI_FLAG, offsetof(pack_options, slurm), NULL, "print a script that has Slurm run them", NULL},
     CLI_SOURCE_OPTIONS(pack_options),
 };
 
@@ -95,7 +87,7 @@ static void print_sizes(const pack_options *o, const fby_pack_info *info)
     cli_table_fini(&table);
 }
 
-static json_t *to_json(const pack_options *o, const fby_pack_info *info, double seconds)
+json_t *pack_json(const pack_options *o, const fby_pack_info *info, double seconds)
 {
     json_t *expected = info->expected_ns ? json_real(1e-9 * (double)info->expected_ns) : json_null();
     return json_pack("{s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:b, s:s, s:o, s:I, s:o, s:f}", "command",
@@ -109,7 +101,7 @@ static json_t *to_json(const pack_options *o, const fby_pack_info *info, double 
 }
 
 /* Where another option than those of loading is the way out. */
-static int pack_error(const fby_error *err)
+int pack_error(const fby_error *err)
 {
     switch (err->code) {
     case FBY_E_BUDGET: return cli_error(CLI_FAILED, "--memory with the figures above, or a smaller --batch", "%s", err->message);
@@ -121,26 +113,35 @@ static int pack_error(const fby_error *err)
     }
 }
 
+static fby_pack_opts opts_of(const pack_options *o, progress *shown)
+{
+    return (fby_pack_opts){.size = sizeof(fby_pack_opts),
+                           .shuffle = (fby_pack_shuffle)o->shuffle,
+                           .seed = o->seed,
+                           .format = (fby_pack_format)o->format,
+                           .codec = (fby_pack_codec)o->codec,
+                           .batch_rows = o->batch,
+                           .rows_per_file = o->rows_per_file,
+                           .columns = o->columns.n ? (const char *const *)o->columns.items : NULL,
+                           .n_columns = o->columns.n,
+                           .memory_bytes = o->memory,
+                           .n_threads = o->threads > INT_MAX ? INT_MAX : (int)o->threads,
+                           .verify = o->verify,
+                           .dry_run = o->dry_run,
+                           .progress = show_progress,
+                           .progress_user = shown};
+}
+
 static int pack(fby_dataset *ds, const void *values, char *const *paths, size_t n_paths)
 {
     (void)paths, (void)n_paths;
     const pack_options *o = values;
     progress shown = {.running = false};
-    fby_pack_opts opts = {.size = sizeof opts,
-                          .shuffle = (fby_pack_shuffle)o->shuffle,
-                          .seed = o->seed,
-                          .format = (fby_pack_format)o->format,
-                          .codec = (fby_pack_codec)o->codec,
-                          .batch_rows = o->batch,
-                          .rows_per_file = o->rows_per_file,
-                          .columns = o->columns.n ? (const char *const *)o->columns.items : NULL,
-                          .n_columns = o->columns.n,
-                          .memory_bytes = o->memory,
-                          .n_threads = o->threads > INT_MAX ? INT_MAX : (int)o->threads,
-                          .verify = o->verify,
-                          .dry_run = o->dry_run,
-                          .progress = show_progress,
-                          .progress_user = &shown};
+    const fby_pack_opts opts = opts_of(o, &shown);
+    if (o->tasks || o->slurm)
+        return pack_list_tasks(ds, o, &opts);
+    if (o->task)
+        return pack_run_task(ds, o, &opts);
     fby_pack_info info = {.size = sizeof info};
     fby_error err = {0};
     const double begun = cli_now();
@@ -150,7 +151,7 @@ static int pack(fby_dataset *ds, const void *values, char *const *paths, size_t 
     if (status != FBY_OK)
         return pack_error(&err);
     if (o->source.json)
-        return cli_print_json(to_json(o, &info, seconds), 17);
+        return cli_print_json(pack_json(o, &info, seconds), 17);
     if (o->dry_run)
         printf("nothing was written; %s would hold:\n", o->to);
     else
@@ -162,12 +163,16 @@ static int pack(fby_dataset *ds, const void *values, char *const *paths, size_t 
 
 static int run(const cli_command *command, int argc, char **argv)
 {
-    pack_options o = {.to = NULL};
+    pack_options o = {.argc = argc, .argv = argv};
     char **paths;
     size_t n_paths;
     int code = cli_args_parse(command, argc, argv, &o, &paths, &n_paths);
     if (code == CLI_CONTINUE && !o.to)
         code = cli_error(CLI_USAGE, "--to DIR", "pack: no folder to pack into");
+    if (code == CLI_CONTINUE && o.tasks + o.slurm + (o.task != NULL) + o.dry_run > 1)
+        code = cli_error(CLI_USAGE, NULL, "pack: --dry-run, --tasks, --task and --slurm are one at a time");
+    if (code == CLI_CONTINUE && o.task)
+        code = pack_read_task(&o);
     o.source.memory = o.memory / 4; /* of opening; reading has what is packing's */
     if (code == CLI_CONTINUE)
         code = cli_source_use(&o.source, paths, n_paths, pack, &o);
@@ -182,15 +187,21 @@ const cli_command cli_pack = {
     .synopsis = "PATH… --to DIR [options]",
     .examples = "  forebay pack basins/ --to packed --seed 7\n"
                 "  forebay pack \"events/*.parquet\" --to packed --memory 8GiB --batch 512 --verify\n"
-                "  forebay pack basins/ --to sorted --shuffle none --rows-per-file 1e6 --dry-run\n",
-    .notes = "With --shuffle full, row d of the pack is the d-th sample of a loader with shuffle=\"full\", this seed and one stream.\n"
-             "Data of any size are shuffled within --memory: rows are first scattered into buckets on disk, in DIR, then each\n"
-             "bucket is put in order. Memory and threads change no byte of the pack. Until all of it is written, DIR holds a\n"
-             "hidden folder alone; the same command goes on with it, whatever stopped the one before. DIR/_pack.json, written\n"
-             "last, says what the pack was made of. --json: {command, forebay, to, dry_run, rows, files, rows_per_file, batch,\n"
-             "source_bytes, decoded_bytes, scratch_bytes, written_bytes, passes, buckets, resumed, verified, source_contents,\n"
-             "rows_hash, expected_bytes, expected_seconds, seconds}. --dry-run tries a batch, and how fast the disk is, to say how\n"
-             "large the pack would be and about how long it would take.\n",
+                "  forebay pack basins/ --to sorted --shuffle none --rows-per-file 1e6 --dry-run\n"
+                "  forebay pack events/ --to /scratch/packed --memory 16GiB --slurm | sh -s -- --partition=cpu\n",
+    .notes =
+        "With --shuffle full, row d of the pack is the d-th sample of a loader with shuffle=\"full\", this seed and one stream.\n"
+        "Data of any size are shuffled within --memory: rows are first scattered into buckets on disk, in DIR, then each\n"
+        "bucket is put in order. Memory and threads change no byte of the pack. Until all of it is written, DIR holds a\n"
+        "hidden folder alone; the same command goes on with it, whatever stopped the one before. DIR/_pack.json, written\n"
+        "last, says what the pack was made of. --json: {command, forebay, to, dry_run, rows, files, rows_per_file, batch,\n"
+        "source_bytes, decoded_bytes, scratch_bytes, written_bytes, passes, buckets, resumed, verified, source_contents,\n"
+        "rows_hash, expected_bytes, expected_seconds, seconds}. --dry-run tries a batch, and how fast the disk is, to say how\n"
+         "large the pack would be and about how long it would take.\n"
+        "On several machines: --tasks lists the tasks of the pack, in the order of its phases: plan, scatter, write, finish. Those of a\n"
+        "phase run anywhere and in any order, by --task, when those before it have ended. --memory is then a task's (default: 4GiB).\n"
+        "--slurm prints a script of sbatch calls, to which its arguments are handed on; mpirun -n N python -m forebay.mpi pack runs\n"
+        "the same tasks. --tasks --json: {command, forebay, to, tasks: [{phase, k, n, rows, bytes_in, bytes_out, inputs, outputs}]}.\n",
     .options = options,
     .run = run,
 };

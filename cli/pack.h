@@ -1,0 +1,34 @@
+/* forebay pack: its options, and its tasks one by one. */
+#ifndef CLI_PACK_H
+#define CLI_PACK_H
+
+#include "cli.h"
+
+typedef struct pack_options {
+    const char *to;
+    int shuffle; /* fby_pack_shuffle */
+    uint64_t seed, rows_per_file, batch, threads, memory;
+    int format; /* fby_pack_format */
+    int codec;  /* fby_pack_codec */
+    cli_list columns;
+    bool verify, dry_run, tasks, slurm;
+    const char *task;     /* "scatter:3" */
+    fby_pack_phase phase; /* what that says */
+    uint64_t k;
+    int argc; /* as they were given, for --slurm */
+    char **argv;
+    cli_source source;
+} pack_options;
+
+json_t *pack_json(const pack_options *o, const fby_pack_info *info, double seconds); /* pack.c */
+/** Prints it; returns the code to exit with. pack.c */
+int pack_error(const fby_error *err);
+
+/* pack_tasks.c. Each returns the code to exit with. */
+
+/** phase and k of `task`; CLI_CONTINUE when it names one. */
+int pack_read_task(pack_options *o);
+int pack_list_tasks(fby_dataset *ds, const pack_options *o, const fby_pack_opts *opts);
+int pack_run_task(fby_dataset *ds, const pack_options *o, const fby_pack_opts *opts);
+
+#endif

@@ -51,7 +51,7 @@ PYTHON_TIERS = [
     ["_lookup"],
     ["_fit", "_make_columns", "_pack", "_pipeline"],
     ["_bench", "_diagnose", "_forwarding"],
-    ["jax", "lightning", "numpy", "torch"],
+    ["jax", "lightning", "mpi", "numpy", "ray", "torch"],
     ["__init__"],
 ]
 

@@ -111,7 +111,7 @@ class Site:
             rows.append(f"| [`<{name.removeprefix('include/')}>`]({os.path.relpath(self.place(name), 'reference')}) | {first.replace('|', '&#124;')} |\n")
         self.write("reference/c.md", "# C\n\nEvery function, struct and option is documented in its header. Programs include `<forebay/forebay.h>`, which "
                    "has all of them.\n\n| header | what |\n|---|---|\n" + "".join(rows))
-        modules = ["forebay", "forebay.torch", "forebay.lightning", "forebay.jax", "forebay.numpy"]
+        modules = ["forebay", "forebay.torch", "forebay.lightning", "forebay.jax", "forebay.numpy", "forebay.mpi", "forebay.ray"]
         self.write("reference/python.md", "# Python\n\n" + "".join(f"## {module}\n\n::: {module}\n    options:\n      show_root_heading: false\n"
                    f"      show_root_toc_entry: false\n\n" for module in modules))
 

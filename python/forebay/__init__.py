@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from ._compare import Comparison, Runs, compare
     from ._diagnose import BatchSize, Diagnosis, diagnose
     from ._nvml import Gpu
-    from ._pack import Pack, pack
+    from ._pack import Pack, PackTask, pack, pack_task, pack_tasks
     from ._versions import show_versions
 
 __all__ = [
@@ -107,6 +107,7 @@ __all__ = [
     "Object",
     "OutputInfo",
     "Pack",
+    "PackTask",
     "Padded",
     "Pipeline",
     "Ragged",
@@ -139,6 +140,8 @@ __all__ = [
     "ngrams",
     "open",
     "pack",
+    "pack_task",
+    "pack_tasks",
     "pipeline",
     "row_index",
     "sample_index",
@@ -153,7 +156,7 @@ _LATER = {
     **dict.fromkeys(("Comparison", "Runs", "compare"), "_compare"),
     **dict.fromkeys(("BatchSize", "Diagnosis", "diagnose"), "_diagnose"),
     "Gpu": "_nvml",
-    **dict.fromkeys(("Pack", "pack"), "_pack"),
+    **dict.fromkeys(("Pack", "PackTask", "pack", "pack_task", "pack_tasks"), "_pack"),
     "show_versions": "_versions",
 }
 

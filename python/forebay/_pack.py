@@ -1,9 +1,9 @@
-"""Packing: a data set written anew, shuffled, in files of one size."""
+"""Packing: a data set written anew, shuffled, in files of one size; whole, or task by task."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Union
 
 from . import _forebay, _options
@@ -88,7 +88,7 @@ def pack(
     memory : str or int, optional
         What packing may hold ("8GiB"); by default half of what the process may take.
     threads : int, optional
-        For writing; by default the CPUs this process may use.
+        Tasks at a time; by default the CPUs this process may use.
     verify : bool
         Read source and pack again, and compare the sums of 128-bit hashes of their rows: a DataError if they differ.
     dry_run : bool
@@ -114,6 +114,92 @@ def pack(
         For memory that is too small; for files that cannot be read or written, a full disk among the reasons.
     """
     given = dict(locals())
-    dataset = source if isinstance(source, Dataset) else open_dataset(source)
-    options = _options.plain("pack", given)
-    return Pack(**_forebay.pack(dataset._core, to, {**options, "progress": progress_of(progress)}))
+    return Pack(**_forebay.pack(_open(source)._core, to, _plain(given)))
+
+
+PHASES = ("plan", "scatter", "write", "finish")
+
+
+class PackTask(NamedTuple):
+    """Task k of the n of a phase: what :func:`pack_tasks` lists and :func:`pack_task` runs."""
+
+    phase: str
+    """"plan", "scatter", "write" or "finish"."""
+    k: int
+    n: int
+    rows: int
+    """That it moves."""
+    bytes_in: int
+    """About, that it reads."""
+    bytes_out: int
+    """About, that it writes, before they are compressed."""
+    inputs: tuple[str, ...]
+    """Paths of the source's files, and names in the target folder."""
+    outputs: tuple[str, ...]
+    """Names in the target folder."""
+
+    @property
+    def name(self) -> str:
+        """As the command has it: "scatter:3"."""
+        return f"{self.phase}:{self.k}"
+
+
+def _open(source: Any) -> Dataset:
+    return source if isinstance(source, Dataset) else open_dataset(source)
+
+
+def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {**_options.plain("pack", given), "progress": progress_of(given.get("progress"))}
+
+
+def _known(function: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    names = {option["name"] for option in _options.table("pack")}
+    for name in options:
+        if name not in names:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}: its options are those of pack()")
+    return _plain(options)
+
+
+def pack_tasks(source: Any, to: Union[str, "os.PathLike[str]"], **options: Any) -> list[PackTask]:
+    """The tasks that a pack is made by, phase after phase.
+
+    Tasks of one phase are independent of each other, and need all of the phases before. How many there are depends on the source, the options and
+    `memory`, which is a task's here (by default 4 GiB): every machine lists the same. Once the plan is written in the folder, it decides.
+
+    Parameters
+    ----------
+    source, to, **options
+        As of :func:`pack`, and the same for every call about one pack.
+
+    Examples
+    --------
+    >>> for task in fb.pack_tasks("basins/*.parquet", "packed", seed=7, memory="8GiB"):
+    ...     fb.pack_task("basins/*.parquet", "packed", task, seed=7, memory="8GiB")
+    """
+    return [PackTask(*task) for task in _forebay.pack_tasks(_open(source)._core, to, _known("pack_tasks", options))]
+
+
+def pack_task(source: Any, to: Union[str, "os.PathLike[str]"], task: "PackTask | str", **options: Any) -> Pack:
+    """Run one task of a pack. Any number of processes may do so at a time, on machines that see the same source and the same folder.
+
+    The bytes of the pack are those that :func:`pack` writes. A task that is complete does nothing, and one that was stopped is run again.
+
+    Parameters
+    ----------
+    source, to, **options
+        As of :func:`pack`, and the same for every call about one pack. `memory` is what this task may hold, by default 4 GiB.
+    task : PackTask or str
+        "scatter:3": a phase and a number.
+
+    Raises
+    ------
+    ValueError
+        For a task that there is not, and one whose phase needs another to be run first, by name.
+    UnsupportedError
+        For a table in memory, which other processes do not have.
+    """
+    name = task if isinstance(task, str) else task.name
+    phase, _, k = name.partition(":")
+    if phase not in PHASES or not k.isdecimal():
+        raise ValueError(f"task={name!r}: a phase ({', '.join(PHASES)}), a colon and a number are expected")
+    return Pack(**_forebay.pack_task(_open(source)._core, to, _known("pack_task", options), phase, int(k)))

@@ -1,4 +1,4 @@
-/* pack(): a data set written anew. forebay/_pack.py makes it readable. */
+/* pack(): a data set written anew, and the tasks it is made by. forebay/_pack.py makes them readable. */
 #include "module.h"
 
 static PyObject *info_dict(const fby_pack_info *info)
@@ -14,44 +14,147 @@ static PyObject *info_dict(const fby_pack_info *info)
                          info->verified ? info->rows_hash : NULL, "expected_bytes", bytes, "expected_seconds", seconds);
 }
 
+/* What a call about a pack is given. */
+typedef struct call {
+    fby_dataset *ds; /* owned, as all */
+    PyObject *path;
+    fbpy_room room;
+    fby_pack_opts opts;
+    PyThreadState *thread;
+    fbpy_progress progress;
+} call;
+
+static int begin(call *c, fbpy_state *state, PyObject *dataset, PyObject *given)
+{
+    c->progress.thread = &c->thread;
+    c->opts.size = sizeof c->opts;
+    if (fbpy_options_parse(FBY_OPTIONS_PACK, given, &c->room, &c->opts) < 0 || !(c->ds = fbpy_dataset_acquire(state, dataset)))
+        return -1;
+    c->opts.progress = fbpy_progress_of(given, &c->progress);
+    c->opts.progress_user = &c->progress;
+    return 0;
+}
+
+static void end(call *c)
+{
+    Py_XDECREF(c->path);
+    /* Never with the GIL held: the last reference to a dataset may give Python buffers back. */
+    Py_BEGIN_ALLOW_THREADS fby_dataset_close(c->ds);
+    Py_END_ALLOW_THREADS fbpy_room_free(&c->room);
+}
+
+/* task: of a phase; NULL = all of them. */
+static PyObject *run(fbpy_state *state, call *c, const char *task, unsigned long long k)
+{
+    fby_pack_info info = {.size = sizeof info};
+    fby_error err = {.file_offset = -1};
+    fby_status status;
+    int phase = 0;
+    fbpy_wait wait;
+    while (task && phase < FBY_PACK_FINISH && strcmp(task, fby_pack_phase_name((fby_pack_phase)phase)) != 0)
+        phase++;
+    fbpy_wait_begin(&wait);
+    do {
+        c->thread = PyEval_SaveThread();
+        status = task ? fby_pack_run_task(c->ds, PyBytes_AS_STRING(c->path), &c->opts, (fby_pack_phase)phase, k, &info, &err)
+                      : fby_pack(c->ds, PyBytes_AS_STRING(c->path), &c->opts, &info, &err);
+        PyEval_RestoreThread(c->thread);
+    } while (!c->progress.failed && fbpy_wait_again(&wait, status));
+    fbpy_wait_end(&wait);
+    if (c->progress.failed)
+        return NULL;
+    return status == FBY_OK ? info_dict(&info) : fbpy_raise(state, status, &err);
+}
+
 static PyObject *pack(PyObject *module, PyObject *args)
 {
     fbpy_state *state = PyModule_GetState(module);
-    PyObject *dataset, *path = NULL, *given, *result = NULL;
-    fby_pack_opts opts = {.size = sizeof opts};
-    fby_pack_info info = {.size = sizeof info};
-    fby_error err = {.file_offset = -1};
-    fbpy_room room = {0};
-    fby_dataset *ds = NULL;
-    PyThreadState *thread = NULL;
-    fbpy_progress progress = {.thread = &thread};
-    fby_status status;
-
-    if (!PyArg_ParseTuple(args, "OO&O!", &dataset, PyUnicode_FSConverter, &path, &PyDict_Type, &given))
+    PyObject *dataset, *given, *result = NULL;
+    call c = {.ds = NULL};
+    if (!PyArg_ParseTuple(args, "OO&O!", &dataset, PyUnicode_FSConverter, &c.path, &PyDict_Type, &given))
         return NULL;
-    if (fbpy_options_parse(FBY_OPTIONS_PACK, given, &room, &opts) < 0 || !(ds = fbpy_dataset_acquire(state, dataset)))
-        goto done;
-    opts.progress = fbpy_progress_of(given, &progress);
-    opts.progress_user = &progress;
-    fbpy_wait wait;
-    fbpy_wait_begin(&wait);
-    do {
-        thread = PyEval_SaveThread();
-        status = fby_pack(ds, PyBytes_AS_STRING(path), &opts, &info, &err);
-        PyEval_RestoreThread(thread);
-    } while (!progress.failed && fbpy_wait_again(&wait, status));
-    fbpy_wait_end(&wait);
-    if (!progress.failed)
-        result = status == FBY_OK ? info_dict(&info) : fbpy_raise(state, status, &err);
-done:
-    Py_XDECREF(path);
-    /* Never with the GIL held: the last reference to a dataset may give Python buffers back. */
-    Py_BEGIN_ALLOW_THREADS fby_dataset_close(ds);
-    Py_END_ALLOW_THREADS fbpy_room_free(&room);
+    if (begin(&c, state, dataset, given) == 0)
+        result = run(state, &c, NULL, 0);
+    end(&c);
     return result;
+}
+
+static PyObject *pack_task(PyObject *module, PyObject *args)
+{
+    fbpy_state *state = PyModule_GetState(module);
+    PyObject *dataset, *given, *result = NULL;
+    const char *task;
+    unsigned long long k;
+    call c = {.ds = NULL};
+    if (!PyArg_ParseTuple(args, "OO&O!sK", &dataset, PyUnicode_FSConverter, &c.path, &PyDict_Type, &given, &task, &k))
+        return NULL;
+    if (begin(&c, state, dataset, given) == 0)
+        result = run(state, &c, task, k);
+    end(&c);
+    return result;
+}
+
+/* ---- the list ---- */
+
+typedef struct listing {
+    call *c;
+    PyObject *list;
+} listing;
+
+static PyObject *names_tuple(const char *const *names, size_t n)
+{
+    PyObject *tuple = PyTuple_New((Py_ssize_t)n);
+    for (size_t i = 0; tuple && i < n; i++) {
+        PyObject *name = PyUnicode_DecodeFSDefault(names[i]);
+        if (!name || PyTuple_SetItem(tuple, (Py_ssize_t)i, name) < 0)
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+static bool add_task(void *user, const fby_pack_task *t)
+{
+    listing *l = user;
+    PyEval_RestoreThread(l->c->thread);
+    PyObject *inputs = names_tuple(t->inputs, t->n_inputs), *outputs = inputs ? names_tuple(t->outputs, t->n_outputs) : NULL;
+    PyObject *one = outputs ? Py_BuildValue("(sKKKKKOO)", fby_pack_phase_name(t->phase), (unsigned long long)t->k, (unsigned long long)t->n,
+                                            (unsigned long long)t->rows, (unsigned long long)t->bytes_in, (unsigned long long)t->bytes_out,
+                                            inputs, outputs)
+                            : NULL;
+    const bool more = one && PyList_Append(l->list, one) == 0;
+    Py_XDECREF(one);
+    Py_XDECREF(inputs);
+    Py_XDECREF(outputs);
+    l->c->thread = PyEval_SaveThread();
+    return more;
+}
+
+static PyObject *pack_tasks(PyObject *module, PyObject *args)
+{
+    fbpy_state *state = PyModule_GetState(module);
+    PyObject *dataset, *given;
+    fby_error err = {.file_offset = -1};
+    call c = {.ds = NULL};
+    listing l = {.c = &c};
+    if (!PyArg_ParseTuple(args, "OO&O!", &dataset, PyUnicode_FSConverter, &c.path, &PyDict_Type, &given))
+        return NULL;
+    if (begin(&c, state, dataset, given) == 0 && (l.list = PyList_New(0))) {
+        c.thread = PyEval_SaveThread();
+        const fby_status status = fby_pack_tasks(c.ds, PyBytes_AS_STRING(c.path), &c.opts, add_task, &l, &err);
+        PyEval_RestoreThread(c.thread);
+        if (status != FBY_OK || PyErr_Occurred())
+            Py_CLEAR(l.list);
+        if (status != FBY_OK)
+            (void)fbpy_raise(state, status, &err); /* NULL, always */
+    }
+    end(&c);
+    return l.list;
 }
 
 PyMethodDef fbpy_pack_functions[] = {
     {"pack", pack, METH_VARARGS, "pack(dataset, path, options)\n--\n\nA dict of what was done."},
+    {"pack_tasks", pack_tasks, METH_VARARGS,
+     "pack_tasks(dataset, path, options)\n--\n\nTuples: phase, k, n, rows, bytes read and written, names of inputs and outputs."},
+    {"pack_task", pack_task, METH_VARARGS, "pack_task(dataset, path, options, phase, k)\n--\n\nA dict of the pack."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,0 +1,177 @@
+"""A pack by the ranks of an MPI job: each phase's tasks dealt to the ranks, and a barrier between phases.
+
+    mpirun -n 64 python -m forebay.mpi pack "events/*.parquet" --to packed --seed 7 --memory 16GiB
+
+>>> import forebay.mpi
+>>> done = forebay.mpi.pack("events/*.parquet", "packed", seed=7, memory="16GiB")      # called by every rank
+
+All ranks see the source and the folder. The bytes are those that :func:`forebay.pack` writes. A job that was stopped is begun again the same way, with
+as many ranks as you like, and goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, Union
+
+try:
+    from mpi4py import MPI as _mpi
+except ImportError as _error:
+    raise ImportError(f"forebay.mpi needs mpi4py: {_error}. Install mpi4py, built for the MPI that runs the job") from _error
+
+from . import _options
+from ._dataset import Dataset
+from ._dataset import open as open_dataset
+from ._pack import PHASES, Pack, pack_task, pack_tasks
+
+__all__ = ["pack"]
+
+_FAILED = 1  # tag of the word that a rank has failed
+
+
+class _Ranks:
+    """A communicator of our own, over which ranks work together and fail together."""
+
+    def __init__(self, comm: Any) -> None:
+        self.comm = comm.Dup()
+        self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
+
+    def others(self) -> list[int]:
+        return [rank for rank in range(self.size) if rank != self.rank]
+
+    def one_has_failed(self) -> bool:
+        return bool(self.comm.iprobe(tag=_FAILED))
+
+    def together(self, work: Callable[[], Any]) -> list[Any]:
+        """What every rank's work returned; where that of one failed, an exception on all of them."""
+        result, error, sent = None, None, []
+        try:
+            result = work()
+        except Exception as raised:
+            error = raised
+            sent = [self.comm.isend(None, dest=rank, tag=_FAILED) for rank in self.others()]
+        results = self.comm.allgather((result, None if error is None else f"{type(error).__name__}: {error}"))
+        failed = [rank for rank, (_, text) in enumerate(results) if text is not None]
+        for rank in failed:
+            if rank != self.rank:
+                self.comm.recv(source=rank, tag=_FAILED)
+        _mpi.Request.waitall(sent)
+        if error is not None:
+            raise error
+        if failed:
+            raise RuntimeError(f"rank {failed[0]}: {results[failed[0]][1]}")
+        return [result for result, _ in results]
+
+    def first(self, work: Callable[[], Any]) -> Any:
+        """What rank 0's work returned, on every rank."""
+        return self.together(lambda: work() if self.rank == 0 else None)[0]
+
+
+def pack(source: Any, to: Union[str, "os.PathLike[str]"], *, comm: Any = None, **options: Any) -> Pack:
+    """Pack a data set by all ranks of a communicator; each calls it with the same arguments.
+
+    Parameters
+    ----------
+    source, to, **options
+        As of :func:`forebay.pack`. `memory` is what a rank may hold, by default 4 GiB.
+    comm : mpi4py.MPI.Comm, optional
+        By default ``MPI.COMM_WORLD``.
+
+    Returns
+    -------
+    Pack, on every rank
+
+    Raises
+    ------
+    What :func:`forebay.pack_task` raises, on the rank where it happens; RuntimeError with its message on the others.
+    """
+    return _pack(lambda: source if isinstance(source, Dataset) else open_dataset(source), to, comm, options)
+
+
+def _pack(open_source: Callable[[], Dataset], to: Union[str, "os.PathLike[str]"], comm: Any, options: dict[str, Any]) -> Pack:
+    ranks = _Ranks(_mpi.COMM_WORLD if comm is None else comm)
+    dataset = functools.cache(open_source)
+
+    def plan() -> list[int]:
+        pack_task(dataset(), to, "plan:0", **options)
+        listed = pack_tasks(dataset(), to, **options)
+        return [sum(task.phase == phase for task in listed) for phase in PHASES]
+
+    def dealt(phase: str, n: int) -> None:
+        for k in range(ranks.rank, n, ranks.size):
+            if ranks.one_has_failed():
+                return
+            pack_task(dataset(), to, f"{phase}:{k}", **options)
+
+    try:
+        counts = ranks.first(plan)  # the others open the source when its index is in the cache
+        for phase, n in zip(PHASES[1:-1], counts[1:-1]):
+            ranks.together(functools.partial(dealt, phase, n))
+        return ranks.first(lambda: pack_task(dataset(), to, "finish:0", **options))
+    finally:
+        ranks.comm.Free()
+
+
+# ---- python -m forebay.mpi ----
+
+
+def _add(parser: argparse.ArgumentParser, option: dict[str, Any]) -> None:
+    word, kind = "--" + option["name"].replace("_", "-"), option["type"]
+    if kind == "bool":
+        parser.add_argument(word, action="store_true", help=option["help"])
+    elif kind in ("texts", "paths"):
+        parser.add_argument(word, type=lambda text: text.split(","), metavar="NAMES", help=option["help"])
+    elif kind == "choice":
+        parser.add_argument(word, choices=option["choices"], help=option["help"])
+    else:
+        number = None if kind in ("text", "path", "bytes") else lambda text: int(float(text)) if "e" in text else int(text)
+        parser.add_argument(word, type=number, metavar="SIZE" if kind == "bytes" else "N" if number else "TEXT", help=option["help"])
+
+
+def _parser() -> tuple[argparse.ArgumentParser, list[str], list[str]]:
+    """The parser, and which of its arguments are a pack's, and which are those of opening."""
+    parser = argparse.ArgumentParser(prog="python -m forebay.mpi", description="Pack a data set by the ranks of an MPI job.", allow_abbrev=False)
+    parser.add_argument("command", choices=["pack"])
+    parser.add_argument("source", nargs="+", metavar="PATH")
+    parser.add_argument("--to", required=True, metavar="DIR", help="the folder to pack into")
+    parser.add_argument("--no-cache", action="store_true", help="neither read nor write the index cache")
+    names: dict[str, list[str]] = {"pack": [], "open": []}
+    for group, found in names.items():
+        for option in _options.table(group):
+            taken = option["name"] in ("dry_run", "progress") or any(option["name"] in others for others in names.values())
+            if option["in_python"] and option["form"] is None and option["type"] != "other" and not taken:
+                _add(parser, option)
+                found.append(option["name"])
+    return parser, names["pack"], names["open"]
+
+
+def _main() -> int:
+    comm = _mpi.COMM_WORLD
+    parser, of_pack, of_open = _parser()
+    given = vars(parser.parse_args())
+    chosen = {name: given[name] for name in of_pack if given[name] not in (None, False)}
+    opening = {name: given[name] for name in of_open if given[name] not in (None, False)}
+    if given["no_cache"]:
+        opening["cache_dir"] = ""
+    paths = given["source"]
+    try:
+        done = _pack(lambda: open_dataset(paths if len(paths) > 1 else paths[0], **opening), given["to"], comm, chosen)
+    except Exception as error:
+        texts = comm.allgather(str(error))
+        if comm.Get_rank() == 0:
+            print(f"forebay: {next((text for text in texts if text.startswith('rank ')), texts[0])}", file=sys.stderr)
+        return 1
+    except BaseException:
+        comm.Abort(130)  # the others wait for this rank
+        raise
+    if comm.Get_rank() == 0:
+        print(f"packed {done.rows:,} rows into {given['to']} by {comm.Get_size()} ranks: {done.files:,} files, {done.written_bytes:,} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

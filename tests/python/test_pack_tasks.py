@@ -1,0 +1,379 @@
+"""Packing task by task: in any order, twice, by processes at once, killed, by MPI, Ray and Slurm's arrays: the bytes are those of one process."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pytest
+from test_pack import CLI, contents, every_type, floats, needs_cli, write
+
+import forebay as fb
+
+OPTIONS = {"seed": 5, "memory": "16MiB", "batch": 500, "rows_per_file": 20_000}
+FLAGS = ["--seed", "5", "--memory", "16MiB", "--batch", "500", "--rows-per-file", "20000"]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return write(floats(300_000, columns=10), tmp_path_factory.mktemp("tasks") / "src", row_group_size=4_000)
+
+
+@pytest.fixture(scope="module")
+def whole(source, tmp_path_factory):
+    """The bytes of one process, whose memory and threads are other ones."""
+    out = tmp_path_factory.mktemp("whole") / "out"
+    fb.pack(source, out, **{**OPTIONS, "memory": "1GiB", "threads": 3})
+    return contents(out)
+
+
+def by_phase(tasks):
+    return [[task for task in tasks if task.phase == phase] for phase in ("plan", "scatter", "write", "finish")]
+
+
+# ---- the graph ----
+
+
+def test_tasks_name_what_they_read_and_write(source, tmp_path):
+    tasks = fb.pack_tasks(source, tmp_path / "out", **OPTIONS)
+    assert not (tmp_path / "out").exists()
+    plan, scatter, write_, finish = by_phase(tasks)
+    assert [len(plan), len(finish)] == [1, 1] and len(scatter) > 3 and len(write_) > 3
+    for group in (plan, scatter, write_, finish):
+        assert [(task.k, task.n) for task in group] == [(k, len(group)) for k in range(len(group))]
+    assert sum(task.rows for task in scatter) == sum(task.rows for task in write_) == 300_000
+    row = 8 + 10 * 4
+    assert sum(task.bytes_out for task in write_) == 300_000 * row
+    assert sum(task.bytes_in for task in write_) == 300_000 * (row + 4)
+    read_ = {name for task in scatter for name in task.inputs if name != ".forebay-pack/plan"}
+    assert {pathlib.Path(name) for name in read_} == set(source.iterdir())
+    made = [name for task in tasks for name in task.outputs]
+    assert len(made) == len(set(made)) and ".forebay-pack/part-00014.arrow" in made and "_pack.json" in made
+    assert scatter[3].name == "scatter:3" and scatter[3].outputs == (".forebay-pack/scatter-00003",)
+
+
+def test_nothing_of_the_machine_is_in_the_list_and_the_plan_decides_once_it_is_written(source, tmp_path):
+    listed = fb.pack_tasks(source, tmp_path / "out", **OPTIONS)
+    assert fb.pack_tasks(source, tmp_path / "out", **OPTIONS, threads=7) == listed
+    assert len(fb.pack_tasks(source, tmp_path / "out", **{**OPTIONS, "memory": None})) == 4  # 4 GiB a task
+    fb.pack_task(source, tmp_path / "out", "plan:0", **OPTIONS)
+    assert fb.pack_tasks(source, tmp_path / "out", **{**OPTIONS, "memory": "1GiB"}) == listed
+    with pytest.raises(ValueError, match='it has "seed": 5, and this one "seed": 6'):
+        fb.pack_tasks(source, tmp_path / "out", **{**OPTIONS, "seed": 6})
+
+
+@pytest.mark.parametrize("shuffle", ["full", "none"])
+def test_tasks_in_random_order_and_twice_over_write_the_bytes_of_one_process(tmp_path, shuffle):
+    src = write(every_type(6_000, seed=2), tmp_path / "src", row_group_size=200)
+    options = {"seed": 3, "shuffle": shuffle, "batch": 100, "rows_per_file": 250}
+    fb.pack(src, tmp_path / "whole", **options)
+    rng, ds = random.Random(1), fb.open(src)
+    out = tmp_path / "out"
+    tasks = fb.pack_tasks(ds, out, **options, memory="16MiB")
+    assert bool(by_phase(tasks)[1]) == (shuffle == "full")
+    for group in by_phase(tasks):
+        twice = group * 2
+        rng.shuffle(twice)
+        for task in twice:
+            fb.pack_task(ds, out, task, **options, memory=rng.choice(["16MiB", "300MiB"]))
+    assert contents(out) == contents(tmp_path / "whole")
+    assert sorted(p.name for p in out.iterdir()) == sorted(contents(out)), "nothing else is left"
+    for task in tasks:  # of a finished pack all are complete
+        fb.pack_task(ds, out, task, **options)
+    assert contents(out) == contents(tmp_path / "whole")
+
+
+def test_a_task_with_less_memory_than_planned_writes_more_runs_and_the_same_pack(source, tmp_path, whole):
+    fb.pack_task(source, tmp_path / "out", "plan:0", **{**OPTIONS, "memory": "256MiB"})
+    tasks = fb.pack_tasks(source, tmp_path / "out", **OPTIONS)
+    assert len(by_phase(tasks)[1]) == 1
+    for task in tasks:
+        fb.pack_task(source, tmp_path / "out", task, **OPTIONS)
+    assert contents(tmp_path / "out") == whole
+
+
+def test_one_process_goes_on_with_what_tasks_began_and_tasks_with_what_it_began(source, tmp_path, whole):
+    first, second = tmp_path / "first", tmp_path / "second"
+    for task in fb.pack_tasks(source, first, **OPTIONS)[:4]:
+        fb.pack_task(source, first, task, **OPTIONS)
+    assert fb.pack(source, first, **{**OPTIONS, "memory": "64MiB"}).resumed
+    assert contents(first) == whole
+
+    def stop(done, total, what):
+        if what == "writing":
+            raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        fb.pack(source, second, progress=stop, **OPTIONS)
+    for task in fb.pack_tasks(source, second, **OPTIONS):
+        done = fb.pack_task(source, second, task, **OPTIONS)
+    assert contents(second) == whole and done.written_bytes == sum(len(b) for name, b in whole.items() if name != "_pack.json")
+
+
+def test_finish_verifies(source, tmp_path):
+    out = tmp_path / "out"
+    for task in fb.pack_tasks(source, out, **OPTIONS):
+        done = fb.pack_task(source, out, task, verify=True, **OPTIONS)
+    assert done.rows_hash == fb.pack(source, tmp_path / "whole", verify=True, **OPTIONS).rows_hash is not None
+
+
+# ---- what is refused ----
+
+
+def test_tasks_that_need_others_say_which(source, tmp_path):
+    out = tmp_path / "out"
+    with pytest.raises(ValueError, match="holds no plan of a pack: run task plan:0 first"):
+        fb.pack_task(source, out, "scatter:0", **OPTIONS)
+    assert not out.exists()
+    plan, scatter, write_, _ = by_phase(fb.pack_tasks(source, out, **OPTIONS))
+    fb.pack_task(source, out, plan[0], **OPTIONS)
+    with pytest.raises(ValueError, match=rf"no task scatter:{len(scatter)}: the plan .* has {len(scatter)} of this phase"):
+        fb.pack_task(source, out, f"scatter:{len(scatter)}", **OPTIONS)
+    for task in scatter[:-1]:
+        fb.pack_task(source, out, task, **OPTIONS)
+    with pytest.raises(ValueError, match=rf"run task scatter:{len(scatter) - 1} first"):
+        fb.pack_task(source, out, write_[0], **OPTIONS)
+    fb.pack_task(source, out, scatter[-1], **OPTIONS)
+    for task in write_[1:]:
+        fb.pack_task(source, out, task, **OPTIONS)
+    with pytest.raises(ValueError, match="run task write:0 first"):
+        fb.pack_task(source, out, "finish:0", **OPTIONS)
+    assert [p.name for p in out.iterdir()] == [".forebay-pack"]
+
+
+def test_words_that_are_no_task_and_tables_that_others_do_not_have(source, tmp_path):
+    for name in ("scatter", "scatter:", "gather:1", "scatter:-1", "write:x", "finish:1", ""):
+        with pytest.raises(ValueError, match="task"):
+            fb.pack_task(source, tmp_path / "out", name, **OPTIONS)
+    with pytest.raises(TypeError, match="pack_tasks.*'sed'"):
+        fb.pack_tasks(source, tmp_path / "out", sed=1)
+    with pytest.raises(ValueError, match="dry_run"):
+        fb.pack_task(source, tmp_path / "out", "plan:0", dry_run=True)
+    with pytest.raises(fb.UnsupportedError, match="table in memory"):
+        fb.pack_tasks(floats(100), tmp_path / "out")
+    with pytest.raises(fb.UnsupportedError, match="table in memory"):
+        fb.pack_task(floats(100), tmp_path / "out", "plan:0")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_one_process_packs_into_is_refused_and_the_other_way_round(source, tmp_path):
+    refused = []
+
+    def try_task(*_):
+        if not refused:
+            with pytest.raises(ValueError, match="being packed by another process") as error:
+                fb.pack_task(source, tmp_path / "out", "scatter:0", **OPTIONS)
+            refused.append(error)
+
+    fb.pack(source, tmp_path / "out", progress=try_task, **OPTIONS)
+
+    def try_whole(*_):
+        with pytest.raises(ValueError, match="being packed by another process") as error:
+            fb.pack(source, tmp_path / "tasks", **OPTIONS)
+        refused.append(error)
+
+    fb.pack_task(source, tmp_path / "tasks", "plan:0", **OPTIONS)
+    fb.pack_task(source, tmp_path / "tasks", "scatter:0", progress=try_whole, **OPTIONS)
+    assert len(refused) >= 2
+
+
+def test_a_source_that_changed_since_the_plan_is_refused_by_every_task(tmp_path):
+    src = write(floats(50_000), tmp_path / "src", row_group_size=5_000)
+    fb.pack_task(src, tmp_path / "out", "plan:0", batch=100)
+    os.utime(src / "1.arrow", (1, 1))
+    with pytest.raises(fb.ChangedError, match="of a source that has changed"):
+        fb.pack_task(src, tmp_path / "out", "scatter:0", batch=100)
+
+
+# ---- several processes ----
+
+
+def run(arguments, **options):
+    return subprocess.run([str(word) for word in arguments], capture_output=True, text=True, check=False, **options)
+
+
+@needs_cli
+def test_processes_that_run_all_tasks_at_once_and_twice_write_the_bytes_of_one(source, tmp_path, whole):
+    command = [CLI, "pack", source, "--to", tmp_path / "out", "--no-cache", *FLAGS]
+    listed = json.loads(run([*command, "--tasks", "--json"]).stdout)["tasks"]
+    assert [{**task, "inputs": tuple(task["inputs"]), "outputs": tuple(task["outputs"])} for task in listed] == [
+        task._asdict() for task in fb.pack_tasks(source, tmp_path / "out", **OPTIONS)
+    ]
+    rng = random.Random(3)
+    for phase in ("plan", "scatter", "write", "finish"):
+        names = [f"{phase}:{task['k']}" for task in listed if task["phase"] == phase] * 2
+        rng.shuffle(names)
+        with ThreadPoolExecutor(6) as pool:
+            for result in pool.map(lambda name: run([*command, "--task", name]), names):
+                assert result.returncode == 0, result.stderr
+    assert contents(tmp_path / "out") == whole
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == sorted(whole)
+
+
+@needs_cli
+def test_tasks_that_are_killed_are_run_again_to_the_same_bytes(source, tmp_path, whole):
+    command = [CLI, "pack", source, "--to", tmp_path / "out", "--no-cache", *FLAGS]
+    rng, killed = random.Random(7), 0
+    for task in fb.pack_tasks(source, tmp_path / "out", **OPTIONS):
+        for attempt in range(4):
+            process = subprocess.Popen([*map(str, command), "--task", task.name], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            if attempt < 3:
+                time.sleep(rng.uniform(0, 0.05))
+                process.send_signal(signal.SIGKILL)
+            code = process.wait()
+            killed += code == -signal.SIGKILL
+            assert code in (0, -signal.SIGKILL), process.stderr.read()
+        assert code == 0
+    assert killed >= 10
+    assert contents(tmp_path / "out") == whole
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == sorted(whole)
+
+
+@needs_cli
+def test_the_commands_words_for_tasks(source, tmp_path):
+    command = [CLI, "pack", source, "--to", tmp_path / "out", "--no-cache", *FLAGS]
+    shown = run([*command, "--tasks"]).stdout.splitlines()
+    assert shown[0].split() == ["task", "rows", "reads", "from", "writes", "to"]
+    assert shown[1].split() == ["plan:0", ".forebay-pack/plan"]
+    assert any(line.split()[0] == "scatter:1" and "0.arrow" in line and line.endswith(".forebay-pack/scatter-00001") for line in shown)
+    wrong = run([*command, "--task", "gather:1"])
+    assert wrong.returncode == 2 and "no task is called 'gather:1'" in wrong.stderr
+    both = run([*command, "--tasks", "--dry-run"])
+    assert both.returncode == 2 and "one at a time" in both.stderr
+    early = run([*command, "--task", "write:0"])
+    assert early.returncode == 2 and "run task plan:0 first" in early.stderr
+
+
+SBATCH = """#!/bin/sh
+# As much of Slurm's sbatch as the script needs: jobs run at once, one after the other.
+for word in "$@"; do
+    case "$word" in
+        --array=*) last=${word#--array=0-} ;;
+        --dependency=afterok:*) test -e "$JOBS/${word#--dependency=afterok:}.ended" || exit 3 ;;
+        --partition=*) echo "$word" >> "$JOBS/partitions" ;;
+    esac
+done
+number=$(ls "$JOBS" | grep -c ended)
+cat > "$JOBS/$number.sh"
+for k in $(seq 0 "$last"); do
+    SLURM_ARRAY_TASK_ID=$k sh "$JOBS/$number.sh" > "$JOBS/$number.log" 2>&1 || exit 4
+done
+touch "$JOBS/$number.ended"
+echo "$number"
+"""
+
+
+@needs_cli
+def test_the_script_for_slurm_runs_all_tasks_in_dependent_jobs(source, tmp_path, whole):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "bin/forebay").symlink_to(CLI)
+    (tmp_path / "bin/sbatch").write_text(SBATCH)
+    (tmp_path / "bin/sbatch").chmod(stat.S_IRWXU)
+    folder = tmp_path / "it's $HOME"
+    script = run([CLI, "pack", source, "--to", folder, "--no-cache", *FLAGS, "--slurm"])
+    assert script.returncode == 0 and not folder.exists(), script.stderr
+    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "JOBS": str(tmp_path / "jobs")}
+    ran = run(["sh", "-s", "--", "--partition=cpu"], input=script.stdout, env=environment)
+    assert ran.returncode == 0, ran.stderr + "".join(p.read_text() for p in (tmp_path / "jobs").glob("*.log"))
+    assert (tmp_path / "jobs/partitions").read_text().split() == ["--partition=cpu"] * 3
+    assert contents(folder) == whole
+
+
+# ---- MPI ----
+
+needs_mpi = pytest.mark.skipif(
+    shutil.which("mpirun") is None or importlib.util.find_spec("mpi4py") is None, reason="MPI: mpirun or mpi4py is not installed"
+)
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
+
+
+@needs_mpi
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ranks_of_mpi_write_the_bytes_of_one_process(source, tmp_path, whole, ranks):
+    command = [*MPIRUN, ranks, sys.executable, "-m", "forebay.mpi", "pack", source, "--to", tmp_path / "out", "--no-cache", *FLAGS]
+    done = run(command, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert f"packed 300,000 rows into {tmp_path / 'out'} by {ranks} ranks" in done.stdout
+    assert contents(tmp_path / "out") == whole
+
+
+@needs_mpi
+def test_what_one_rank_finds_ends_all_with_its_message(source, tmp_path):
+    src = tmp_path / "src"
+    shutil.copytree(source, src)
+    command = [*MPIRUN, 2, sys.executable, "-m", "forebay.mpi", "pack", src, "--to", tmp_path / "out", "--no-cache", *FLAGS]
+    tasks = fb.pack_tasks(src, tmp_path / "out", **OPTIONS)
+    scatter = by_phase(tasks)[1]
+    fb.pack_task(src, tmp_path / "out", tasks[0], **OPTIONS)
+    for task in scatter:
+        fb.pack_task(src, tmp_path / "out", task, **OPTIONS)
+    path = tmp_path / "out/.forebay-pack/scatter-00001"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    done = run(command, timeout=240)
+    assert done.returncode == 1, done.stderr
+    said = [line for line in done.stderr.splitlines() if line.startswith("forebay: ")]
+    assert len(said) == 1 and "FormatError" in said[0] and "scatter-00001' is damaged" in said[0]
+    assert [p.name for p in (tmp_path / "out").iterdir()] == [".forebay-pack"]
+
+
+# ---- Ray ----
+
+KILLER = """
+import os, signal, sys, threading, time
+import forebay.ray, ray
+
+source, to, seed, memory, batch, rows = sys.argv[1:]
+ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=80_000_000)
+killed = []
+
+def kill(folder):
+    # the process that writes a file of the pack, in the middle of it
+    while not killed:
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            if name.endswith(".new") and not name.startswith("plan"):
+                for pid in filter(str.isdigit, os.listdir("/proc")):
+                    try:
+                        held = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+                    except OSError:
+                        continue
+                    if os.path.join(folder, name) in held and int(pid) != os.getpid():
+                        os.kill(int(pid), signal.SIGKILL)
+                        killed.append(name)
+                        return
+        time.sleep(0.0005)
+
+watch = threading.Thread(target=kill, args=[os.path.join(os.path.realpath(to), ".forebay-pack")], daemon=True)
+watch.start()
+done = forebay.ray.pack(source, to, seed=int(seed), memory=memory, batch=int(batch), rows_per_file=int(rows))
+print("killed", killed, "rows", done.rows)
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed")
+def test_two_workers_of_ray_one_killed_write_the_bytes_of_one_process(source, tmp_path, whole):
+    (tmp_path / "killer.py").write_text(KILLER)
+    arguments = [OPTIONS[name] for name in ("seed", "memory", "batch", "rows_per_file")]
+    done = run([sys.executable, tmp_path / "killer.py", source, tmp_path / "out", *arguments], timeout=280, env={**os.environ, "RAY_AUTH_MODE": "disabled"})
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "killed ['" in done.stdout and "rows 300000" in done.stdout
+    assert contents(tmp_path / "out") == whole
+
+
+def test_values_are_those_of_pyarrow(source, tmp_path):
+    """One look at the values themselves: the rest of this file compares bytes."""
+    for task in fb.pack_tasks(source, tmp_path / "out", **OPTIONS):
+        fb.pack_task(source, tmp_path / "out", task, **OPTIONS)
+    table, packed = pa.table(fb.open(source)), pa.table(fb.open(tmp_path / "out"))
+    assert packed.sort_by("i").equals(table.sort_by("i")) and not packed.equals(table)

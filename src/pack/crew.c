@@ -102,33 +102,47 @@ static uint32_t worker_count(const fby__pack *p, const fby__pack_phase *phase)
     return fit >= p->n_workers ? p->n_workers : fit > 1 ? (uint32_t)fit : 1;
 }
 
-fby_status fby__pack_crew_run(fby__pack *p, const fby__pack_phase *phase, uint64_t first, uint64_t last, fby_error *err)
+static fby_status run(crew *c, fby_error *err)
 {
-    FBY__TRY(fby__pack_begin_doing(p, phase->doing, err));
-    crew c = {.p = p, .phase = phase, .next = first, .last = last, .status = FBY_OK};
-    c.n_workers = (uint32_t)fby__min_u64(worker_count(p, phase), fby__max_u64(1, last - first));
     uint32_t n = 0;
-    (void)pthread_mutex_init(&c.lock, NULL);
-    (void)fby__cond_init(&c.ended);
+    (void)pthread_mutex_init(&c->lock, NULL);
+    (void)fby__cond_init(&c->ended);
     fby_status status = FBY_OK;
-    while (n < c.n_workers && status == FBY_OK) {
-        (void)pthread_mutex_lock(&c.lock);
-        c.running++;
-        (void)pthread_mutex_unlock(&c.lock);
-        status = fby__thread_start(&c.threads[n], "forebay-pack", (int)n, work, &c, err);
+    while (n < c->n_workers && status == FBY_OK) {
+        (void)pthread_mutex_lock(&c->lock);
+        c->running++;
+        (void)pthread_mutex_unlock(&c->lock);
+        status = fby__thread_start(&c->threads[n], "forebay-pack", (int)n, work, c, err);
         if (status == FBY_OK)
             n++;
         else
-            end_worker(&c, n ? FBY_OK : status, err ? err : &(fby_error){.code = status}); /* one thread is enough */
+            end_worker(c, n ? FBY_OK : status, err ? err : &(fby_error){.code = status}); /* one thread is enough */
     }
-    wait_for_workers(&c);
+    wait_for_workers(c);
     for (uint32_t i = 0; i < n; i++)
-        (void)pthread_join(c.threads[i], NULL);
-    (void)pthread_cond_destroy(&c.ended);
-    (void)pthread_mutex_destroy(&c.lock);
-    if (c.status == FBY_OK)
+        (void)pthread_join(c->threads[i], NULL);
+    (void)pthread_cond_destroy(&c->ended);
+    (void)pthread_mutex_destroy(&c->lock);
+    if (c->status == FBY_OK)
         return fby__cancel_check(err);
     if (err)
-        *err = c.error;
-    return c.status;
+        *err = c->error;
+    return c->status;
+}
+
+fby_status fby__pack_crew_run(fby__pack *p, const fby__pack_phase *phase, uint64_t first, uint64_t last, fby_error *err)
+{
+    FBY__TRY(fby__pack_begin_doing(p, phase->doing, err));
+    const uint64_t done = atomic_load_explicit(&p->done, memory_order_relaxed);
+    crew c = {.p = p, .phase = phase, .next = first, .last = last, .status = FBY_OK};
+    c.n_workers = (uint32_t)fby__min_u64(worker_count(p, phase), fby__max_u64(1, last - first));
+    const fby_status status = run(&c, err);
+    if (status != FBY_E_BUDGET || c.n_workers == 1)
+        return status;
+    /* A block takes more than it looked like: what is missing by one thread, which has all of the memory. */
+    fby__error_clear(err);
+    atomic_store_explicit(&p->stop, false, memory_order_relaxed);
+    atomic_store_explicit(&p->done, done, memory_order_relaxed);
+    c = (crew){.p = p, .phase = phase, .next = first, .last = last, .status = FBY_OK, .n_workers = 1};
+    return run(&c, err);
 }

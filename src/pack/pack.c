@@ -25,7 +25,7 @@ fby_status fby__pack_read(fby__arrow_reader *reader, uint32_t block, struct Arro
 {
     const fby_status status = fby__arrow_reader_block(reader, block, out, err);
     if (status == FBY_E_BUDGET)
-        fby__error_context(err, "packing reads with a quarter of its memory, and without a shuffle its threads share that");
+        fby__error_context(err, "packing reads with a quarter of its memory");
     return status;
 }
 

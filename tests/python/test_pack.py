@@ -61,6 +61,16 @@ def test_a_file_larger_than_a_bucket_is_written_from_several(tmp_path):
     assert contents(tmp_path / "small") == contents(tmp_path / "large")
 
 
+@pytest.mark.parametrize("shuffle", ["full", "none"])
+def test_threads_give_way_where_a_block_needs_more_than_its_part_of_the_memory(tmp_path, shuffle):
+    texts = [f"{i}" for i in range(1000)] + [f"{i}" + "a" * 12_000 for i in range(1000)]  # which nothing but decoding shows
+    (tmp_path / "src").mkdir()
+    for i in range(4):
+        pq.write_table(pa.table({"s": texts}), tmp_path / f"src/{i}.parquet", row_group_size=1000, use_dictionary=False, compression="zstd")
+    fb.pack(tmp_path / "src", tmp_path / "out", shuffle=shuffle, memory="192MiB", threads=4)
+    assert sorted(read(tmp_path / "out")["s"].to_pylist()) == sorted(texts * 4)
+
+
 def test_buffers_are_aligned_and_metadata_says_where_rows_come_from(tmp_path):
     ds = fb.open(write(every_type(500, seed=1), tmp_path / "src"))
     fb.pack(ds, tmp_path / "out", seed=3, batch=100)

@@ -197,7 +197,7 @@ const cli_command cli_pack = {
         "last, says what the pack was made of. --json: {command, forebay, to, dry_run, rows, files, rows_per_file, batch,\n"
         "source_bytes, decoded_bytes, scratch_bytes, written_bytes, passes, buckets, resumed, verified, source_contents,\n"
         "rows_hash, expected_bytes, expected_seconds, seconds}. --dry-run tries a batch, and how fast the disk is, to say how\n"
-         "large the pack would be and about how long it would take.\n"
+        "large the pack would be and about how long it would take.\n"
         "On several machines: --tasks lists the tasks of the pack, in the order of its phases: plan, scatter, write, finish. Those of a\n"
         "phase run anywhere and in any order, by --task, when those before it have ended. --memory is then a task's (default: 4GiB).\n"
         "--slurm prints a script of sbatch calls, to which its arguments are handed on; mpirun -n N python -m forebay.mpi pack runs\n"

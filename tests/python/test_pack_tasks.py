@@ -15,9 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
-from test_pack import CLI, contents, every_type, floats, needs_cli, write
 
 import forebay as fb
+from pack_cases import contents, every_type, floats, write
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CLI = pathlib.Path(os.environ.get("FOREBAY_CLI", ROOT / "build/forebay"))
+needs_cli = pytest.mark.skipif(not CLI.exists(), reason=f"no command at {CLI}: run make, or set FOREBAY_CLI")
 
 OPTIONS = {"seed": 5, "memory": "16MiB", "batch": 500, "rows_per_file": 20_000}
 FLAGS = ["--seed", "5", "--memory", "16MiB", "--batch", "500", "--rows-per-file", "20000"]

@@ -46,7 +46,7 @@ typedef struct fby_pack_opts {
     const char *const *columns; /* n_columns names of top-level columns; NULL = all */
     size_t n_columns;
     uint64_t memory_bytes; /* what packing may hold; 0 = half of what the process may take. Decides no byte of the pack */
-    int n_threads;         /* 0 = the CPUs that the process may use. Decides no byte either */
+    int n_threads;         /* tasks at a time; 0 = the CPUs that the process may use. Decides no byte either */
     bool verify;           /* read both again, and compare their rows: the order-independent sum of a 128-bit hash of each */
     bool dry_run;          /* say what would be done, and leave nothing behind: a batch is tried, and how fast the disk is */
     fby_progress_fn progress;

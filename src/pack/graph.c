@@ -214,6 +214,8 @@ static fby_status run_task(fby__pack *p, fby_pack_phase phase, uint64_t k, fby_p
         return fby__fail(err, FBY_E_ARG, "'%s' holds no plan of a pack: run task plan:0 first", p->to);
     if (state == FBY__PACK_NOTHING)
         return plan(p, err);
+    if (state == FBY__PACK_FINISHED && phase == FBY_PACK_FINISH)
+        fby__pack_folder_tidy(p); /* what one that was stopped at the very end has left */
     if (state == FBY__PACK_FINISHED || phase == FBY_PACK_PLAN)
         return FBY_OK;
     const fby_status status = fby__pack_lock(p, phase == FBY_PACK_FINISH ? FBY__PACK_LAST : FBY__PACK_TOGETHER, err);

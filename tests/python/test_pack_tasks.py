@@ -130,6 +130,15 @@ def test_finish_verifies(source, tmp_path):
     assert done.rows_hash == fb.pack(source, tmp_path / "whole", verify=True, **OPTIONS).rows_hash is not None
 
 
+def test_finish_tidies_up_after_one_that_was_stopped_at_the_very_end(source, tmp_path, whole):
+    for task in fb.pack_tasks(source, tmp_path / "out", **OPTIONS):
+        fb.pack_task(source, tmp_path / "out", task, **OPTIONS)
+    (tmp_path / "out/.forebay-pack").mkdir()
+    (tmp_path / "out/.forebay-pack/.lock").touch()
+    fb.pack_task(source, tmp_path / "out", "finish:0", **OPTIONS)
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == sorted(whole)
+
+
 # ---- what is refused ----
 
 

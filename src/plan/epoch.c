@@ -7,7 +7,7 @@
  *   items              |  b7  |    b2     | b0 | b5 |  b5   |   b1          |
  *   phases             | ph 0 | ph 1           |ph 2| …
  */
-#include "plan/plan_internal.h"
+#include "plan/mix_internal.h"
 
 #include "base/alloc.h"
 #include "base/checked.h"
@@ -104,10 +104,9 @@ static uint32_t cut_items(const fby__epoch *epoch, const fby__plan_item *units, 
 {
     const fby__plan *plan = epoch->plan;
     const uint32_t first = plan->first_stream, n = plan->n_streams;
-    const uint64_t total = epoch->n_available;
-    const uint64_t from = fby__plan_stream_begin(plan, total, first), to = fby__plan_stream_begin(plan, total, first + n);
-    uint64_t border = fby__plan_stream_begin(plan, total, first + 1); /* end of stream first + k */
-    uint64_t base = 0;                                                /* samples before the unit */
+    const uint64_t from = fby__epoch_stream_begin(epoch, first), to = fby__epoch_stream_begin(epoch, first + n);
+    uint64_t border = fby__epoch_stream_begin(epoch, first + 1); /* end of stream first + k */
+    uint64_t base = 0;                                           /* samples before the unit */
     uint32_t n_items = 0, k = 0;
     stream_items[0] = 0;
     for (uint32_t i = 0; i < n_units && base < to; i++) {
@@ -116,7 +115,7 @@ static uint32_t cut_items(const fby__epoch *epoch, const fby__plan_item *units, 
         while (lo < count && base + lo < to) {
             while (border <= base + lo) { /* more than once over empty streams */
                 stream_items[++k] = n_items;
-                border = fby__plan_stream_begin(plan, total, first + k + 1);
+                border = fby__epoch_stream_begin(epoch, first + k + 1);
             }
             uint64_t hi = fby__min_u64(count, border - base);
             n_items += put_items(epoch, &units[i], lo, hi, items ? items + n_items : NULL);
@@ -136,8 +135,8 @@ static uint32_t cut_items(const fby__epoch *epoch, const fby__plan_item *units, 
 static bool phase_batches(const fby__epoch *epoch, uint64_t length, fby__plan_phase *phase)
 {
     const fby__plan *plan = epoch->plan;
-    if (plan->batch_elements)
-        return true; /* they are cut later */
+    if (plan->batch_elements || epoch->borders)
+        return true; /* they are cut later, or the mixture's */
     if (epoch->n_batches == 0)
         return false;
     const uint64_t reach = plan->offset + plan->share, last_batch = epoch->n_batches - 1;
@@ -279,7 +278,7 @@ static uint32_t full_phases(fby__epoch *epoch, uint32_t n_items, fby__plan_phase
                                  .items = epoch->items,
                                  .n_items = n_items,
                                  .n_samples = epoch->n_available,
-                                 .perm_offset = fby__plan_stream_begin(plan, epoch->n_available, plan->first_stream + s)};
+                                 .perm_offset = fby__epoch_stream_begin(epoch, plan->first_stream + s)};
         if (phase.end > 0 && phase_batches(epoch, phase.end, &phase))
             phases[n_phases++] = phase;
     }
@@ -297,8 +296,8 @@ static int compare_phases(const void *pa, const void *pb)
     return a->begin < b->begin ? -1 : a->begin > b->begin;
 }
 
-/* Lists each stream's phases by position: in schedule order they already follow each other. */
-static void list_stream_phases(fby__epoch *epoch)
+/* In schedule order, as in that of positions, they already follow each other. */
+void fby__epoch_list_phases(fby__epoch *epoch)
 {
     uint32_t *start = epoch->stream_start;
     for (uint32_t p = 0; p < epoch->n_phases; p++)
@@ -485,7 +484,7 @@ static fby_status finish(fby__epoch *epoch, fby_error *err)
         FBY__TRY(fby__epoch_cut_batches(epoch, epoch->plan->first_stream, err)); /* in the order of positions, which is the schedule's */
     else if (epoch->n_phases > 1)
         qsort(epoch->phases, epoch->n_phases, sizeof *epoch->phases, compare_phases);
-    list_stream_phases(epoch);
+    fby__epoch_list_phases(epoch);
     epoch->max_pieces = count_max_pieces(epoch);
     return FBY_OK;
 }
@@ -495,7 +494,9 @@ uint64_t fby__plan_full_key(uint64_t seed, uint64_t epoch) { return fby__random_
 fby_status fby__epoch_create(const fby__plan *plan, uint64_t number, fby__epoch **out, fby_error *err)
 {
     fby__epoch *epoch = NULL;
-    FBY__TRY(fby__epoch_create_uncut(plan, number, &epoch, err));
+    if (plan->mix)
+        return fby__mix_epoch_create(plan, number, out, err);
+    FBY__TRY(fby__epoch_create_uncut(plan, number, NULL, &epoch, err));
     fby_status status = finish(epoch, err);
     if (status == FBY_OK)
         *out = epoch;
@@ -504,10 +505,10 @@ fby_status fby__epoch_create(const fby__plan *plan, uint64_t number, fby__epoch 
     return status;
 }
 
-fby_status fby__epoch_create_uncut(const fby__plan *plan, uint64_t number, fby__epoch **out, fby_error *err)
+fby_status fby__epoch_create_uncut(const fby__plan *plan, uint64_t number, const uint64_t *borders, fby__epoch **out, fby_error *err)
 {
     const bool full = plan->shuffle == FBY__SHUFFLE_FULL;
-    const size_t borders = (size_t)plan->n_streams + 1;
+    const size_t n_borders = (size_t)plan->n_streams + 1;
     fby__plan_item *units = NULL;
     uint32_t *stream_items = NULL;
     uint32_t n_units, n_items, n_phases = plan->n_streams;
@@ -516,6 +517,7 @@ fby_status fby__epoch_create_uncut(const fby__plan *plan, uint64_t number, fby__
         goto fail;
     epoch->epoch = number;
     epoch->plan = plan;
+    epoch->borders = borders;
     epoch->sample_key = fby__plan_full_key(plan->seed, number);
     epoch->n_streams = plan->n_streams;
     if (!choose_part(epoch))
@@ -523,16 +525,15 @@ fby_status fby__epoch_create_uncut(const fby__plan *plan, uint64_t number, fby__
     count_samples(epoch);
 
     epoch->stream_length = fby__calloc(plan->n_streams, sizeof *epoch->stream_length);
-    epoch->stream_start = fby__calloc(borders, sizeof *epoch->stream_start);
-    stream_items = fby__calloc(borders, sizeof *stream_items);
+    epoch->stream_start = fby__calloc(n_borders, sizeof *epoch->stream_start);
+    stream_items = fby__calloc(n_borders, sizeof *stream_items);
     n_units = count_units(epoch);
     units = fby__calloc(n_units, sizeof *units);
     if (!epoch->stream_length || !epoch->stream_start || !stream_items || !units)
         goto fail;
     for (uint32_t s = 0; s < plan->n_streams; s++) {
         uint32_t stream = plan->first_stream + s;
-        epoch->stream_length[s] =
-            fby__plan_stream_begin(plan, epoch->n_available, stream + 1) - fby__plan_stream_begin(plan, epoch->n_available, stream);
+        epoch->stream_length[s] = fby__epoch_stream_begin(epoch, stream + 1) - fby__epoch_stream_begin(epoch, stream);
     }
 
     if (!order_units(epoch, units, n_units))
@@ -557,6 +558,7 @@ fby_status fby__epoch_create_uncut(const fby__plan *plan, uint64_t number, fby__
 
     fby__free(units);
     fby__free(stream_items);
+    epoch->borders = NULL; /* the caller's */
     *out = epoch;
     return FBY_OK;
 fail:
@@ -581,5 +583,6 @@ void fby__epoch_destroy(fby__epoch *epoch)
     fby__free(epoch->guides);
     fby__free(epoch->batch_begin);
     fby__free(epoch->batch_n);
+    fby__mix_epoch_destroy(epoch->mix);
     fby__free(epoch);
 }

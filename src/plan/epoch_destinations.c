@@ -10,7 +10,7 @@
 bool fby__epoch_has_destinations(const fby__epoch *epoch)
 {
     const fby__plan *plan = epoch->plan;
-    return plan->shuffle != FBY__SHUFFLE_FULL && !plan->batch_elements && !plan->pool_samples && !epoch->draws_before;
+    return plan->shuffle != FBY__SHUFFLE_FULL && !plan->mix && !plan->batch_elements && !plan->pool_samples && !epoch->draws_before;
 }
 
 /* The slot of a batch where the samples of the rank's stream s begin. */

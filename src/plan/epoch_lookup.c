@@ -2,7 +2,7 @@
  * Answers from an epoch that was built: the pieces of a batch, the samples of a piece, the k-th sample.
  * Allocates nothing, changes nothing: any number of threads may ask.
  */
-#include "plan/plan_internal.h"
+#include "plan/mix_internal.h"
 
 #include "base/checked.h"
 #include "base/random.h"
@@ -12,7 +12,9 @@
 void fby__epoch_resolve_in(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, fby__pool_scratch *scratch,
                            uint32_t *out_item, uint64_t *out_sample)
 {
-    if (epoch->plan->pool_samples) {
+    if (epoch->mix) {
+        fby__mix_resolve(epoch, phase, index, n, out_item, out_sample);
+    } else if (epoch->plan->pool_samples) {
         assert(scratch);
         fby__epoch_resolve_pooled(epoch, phase, index, n, scratch, out_item, out_sample);
     } else {
@@ -122,8 +124,7 @@ void fby__epoch_window(const fby__epoch *epoch, uint32_t s, uint64_t b, uint64_t
     }
 }
 
-/* The phase of the rank's stream s that holds a position: an index into epoch->stream_phases. */
-static uint32_t find_phase(const fby__epoch *epoch, uint32_t s, uint64_t position)
+uint32_t fby__epoch_find_phase(const fby__epoch *epoch, uint32_t s, uint64_t position)
 {
     uint32_t first = epoch->stream_start[s], n = epoch->stream_start[s + 1] - first;
     assert(n > 0);
@@ -185,12 +186,14 @@ uint32_t fby__epoch_pieces(const fby__epoch *epoch, uint64_t b, fby__plan_piece 
     assert(b < epoch->n_batches);
     uint32_t n_pieces = 0;
     uint64_t slot = 0;
+    if (epoch->mix)
+        return fby__mix_pieces(epoch, b, out, cap);
     for (uint32_t s = 0; s < epoch->n_streams; s++) {
         uint64_t lo, hi;
         fby__epoch_window(epoch, s, b, &lo, &hi);
         if (lo == hi)
             continue;
-        uint32_t cursor = find_phase(epoch, s, lo);
+        uint32_t cursor = fby__epoch_find_phase(epoch, s, lo);
         while (lo < hi) {
             fby__plan_piece piece = next_piece(epoch, s, lo, hi, &cursor);
             piece.slot = slot;
@@ -223,8 +226,14 @@ void fby__epoch_sample(const fby__epoch *epoch, uint64_t k, uint32_t *out_block,
         for (s = 0, fby__epoch_window(epoch, s, b, &lo, &hi); slot >= hi - lo; fby__epoch_window(epoch, ++s, b, &lo, &hi))
             slot -= hi - lo;
     }
-    uint32_t cursor = find_phase(epoch, s, lo + slot), item;
-    fby__plan_piece piece = next_piece(epoch, s, lo + slot, lo + slot + 1, &cursor);
+    uint32_t cursor, item;
+    fby__plan_piece piece;
+    if (epoch->mix) {
+        piece = fby__mix_piece_at(epoch, s, b, slot);
+    } else {
+        cursor = fby__epoch_find_phase(epoch, s, lo + slot);
+        piece = next_piece(epoch, s, lo + slot, lo + slot + 1, &cursor);
+    }
     fby__epoch_resolve(epoch, piece.phase, piece.index, 1, &item, out_sample);
     *out_block = epoch->phases[piece.phase].items[item].block;
 }

@@ -2,7 +2,7 @@
  * How well an epoch's batches mix blocks, measured on the order itself, beside what a uniform shuffle of all samples
  * gives. A batch is this rank's share of a step. No sample is read.
  */
-#include "plan/plan_internal.h"
+#include "plan/mix_internal.h"
 
 #include "base/alloc.h"
 #include "base/checked.h"
@@ -115,14 +115,18 @@ static double expected_k_log_k(double n, double c, double m)
     return sum / total;
 }
 
-/* The same two figures for m of the epoch's n samples drawn at random: in closed form. */
-static void uniform_mixing(const fby__epoch *epoch, uint64_t batch, fby__mixing *out)
+/* What a batch of m of n samples drawn at random would have, in closed form. */
+typedef struct uniform {
+    double pairs; /* of samples, that are of one block */
+    double k_log_k, files;
+} uniform;
+
+static uniform draw_at_random(const fby__plan *plan, const uint64_t *counts, double n, double m)
 {
-    const double n = (double)epoch->n_available,
-                 m = (double)fby__min_u64(batch, epoch->n_available); /* wrapped batches may repeat samples */
-    double same = 0, k_log_k = 0, seen_count = 0, seen = 0;
-    for (uint32_t b = 0; b < epoch->plan->n_blocks; b++) {
-        const double c = (double)epoch->counts[b];
+    uniform u = {0};
+    double seen_count = 0, seen = 0, same = 0;
+    for (uint32_t b = 0; b < plan->n_blocks; b++) {
+        const double c = (double)counts[b];
         if (c == 0)
             continue;
         same += c / n * (c - 1);
@@ -130,18 +134,40 @@ static void uniform_mixing(const fby__epoch *epoch, uint64_t batch, fby__mixing 
             seen_count = c;
             seen = expected_k_log_k(n, c, m);
         }
-        k_log_k += seen;
+        u.k_log_k += seen;
     }
-    for (uint32_t f = 0; f < epoch->plan->n_files; f++) { /* as if drawn with replacement: a little less than without */
-        const fby__plan_unit *file = &epoch->plan->files[f];
+    for (uint32_t f = 0; f < plan->n_files; f++) { /* as if drawn with replacement: a little less than without */
+        const fby__plan_unit *file = &plan->files[f];
         double c = 0;
         for (uint32_t b = file->first; b < file->end; b++)
-            c += (double)epoch->counts[b];
+            c += (double)counts[b];
         if (c > 0)
-            out->files_uniform += c < n ? -expm1(m * log1p(-c / n)) : 1;
+            u.files += c < n ? -expm1(m * log1p(-c / n)) : 1;
     }
-    out->same_block_uniform = m > 1 ? same / (n - 1) : 0;
-    out->entropy_bits_uniform = fmax(0, log2(m) - k_log_k / m);
+    u.pairs = n > 1 ? m * (m - 1) * same / (n - 1) : 0;
+    return u;
+}
+
+/* Of a mixture, each source's part of the batch is drawn from the source. */
+static void uniform_mixing(const fby__epoch *epoch, uint64_t batch, fby__mixing *out)
+{
+    const fby__plan *plan = epoch->plan;
+    const double n = (double)epoch->n_available,
+                 m = (double)fby__min_u64(batch, epoch->n_available); /* wrapped batches may repeat samples */
+    uniform all = {0};
+    for (uint32_t i = 0; i < fby__plan_sources(plan); i++) {
+        const fby__plan *source = fby__plan_source(plan, i);
+        const double has = plan->mix ? (double)source->n : n, part = plan->mix ? (double)epoch->mix->deal.total[i] / n : 1;
+        if (part == 0)
+            continue;
+        const uniform u = draw_at_random(source, plan->mix ? source->counts : epoch->counts, has, fmin(m * part, has));
+        all.pairs += u.pairs;
+        all.k_log_k += u.k_log_k;
+        all.files += u.files;
+    }
+    out->same_block_uniform = m > 1 ? all.pairs / (m * (m - 1)) : 0;
+    out->entropy_bits_uniform = fmax(0, log2(m) - all.k_log_k / m);
+    out->files_uniform = plan->n_files ? all.files : 0;
 }
 
 fby_status fby__plan_mixing(const fby__epoch *epoch, uint64_t max_batches, const fby__padding *paddings, uint32_t n_paddings,

@@ -2,7 +2,7 @@
  * Options and counts: checks that they fit each other, and what follows from them for every epoch (streams, parts, batches,
  * the size of a phase). The order itself is built by epoch.c.
  */
-#include "plan/plan_internal.h"
+#include "plan/mix_internal.h"
 
 #include "base/alloc.h"
 #include "base/checked.h"
@@ -25,7 +25,7 @@ static uint64_t gcd(uint64_t a, uint64_t b)
     return a;
 }
 
-static fby_status check_opts(const fby__plan_opts *o, fby_error *err)
+fby_status fby__plan_check_opts(const fby__plan_opts *o, fby_error *err)
 {
     if ((unsigned)o->shuffle > FBY__SHUFFLE_NONE || (unsigned)o->tail > FBY__TAIL_WRAP)
         return fby__fail(err, FBY_E_ARG, "unknown shuffle (%d) or tail (%d)", (int)o->shuffle, (int)o->tail);
@@ -123,7 +123,7 @@ static uint64_t part_samples(const fby__plan *plan, uint64_t epoch)
 }
 
 /* The files that have samples. */
-static fby_status list_files(fby__plan *plan, const uint32_t *files, fby_error *err)
+fby_status fby__plan_list_files(fby__plan *plan, const uint32_t *files, fby_error *err)
 {
     for (int fill = 0; fill < 2; fill++) {
         uint32_t n = 0;
@@ -160,7 +160,7 @@ static fby_status list_keys(fby__plan *plan, const fby__plan_opts *o, fby_error 
     plan->by_key.of_block = fby__calloc(plan->n_blocks, sizeof *plan->by_key.of_block);
     if (!plan->keys || !plan->spans || !plan->by_key.of_block)
         return fby__fail_nomem(err, "the keys of a plan");
-    plan->n_spans = o->n_spans;
+    plan->by_key.n_spans = o->n_spans;
     for (uint32_t i = 0; i < o->n_spans; i++) {
         plan->keys[o->spans[i].key].samples += o->spans[i].hi - o->spans[i].lo;
         plan->keys[o->spans[i].key].end++;
@@ -217,7 +217,7 @@ static fby_status deal_parts(fby__plan *plan, const fby__plan_opts *o, fby_error
     plan->n_parts = 1;
     plan->part_most = plan->part_least = plan->n;
     if (o->files)
-        FBY__TRY(list_files(plan, o->files, err));
+        FBY__TRY(fby__plan_list_files(plan, o->files, err));
     uint32_t each = o->spans ? o->part_keys : o->part_files;
     const char *what = o->spans ? "keys" : "files";
     if (!each && !o->n_parts)
@@ -294,7 +294,10 @@ fby_status fby__plan_count(const fby__plan *plan, uint64_t number, fby__epoch_co
         fby__epoch_destroy(epoch);
         return FBY_OK;
     }
-    *out = fby__plan_counts_of(plan, part_samples(plan, number));
+    uint64_t n = part_samples(plan, number);
+    if (plan->mix)
+        FBY__TRY(fby__mix_length(plan, number, &n, err));
+    *out = fby__plan_counts_of(plan, n);
     return FBY_OK;
 }
 
@@ -318,22 +321,11 @@ static fby_status check_smallest(const fby__plan *plan, fby_error *err)
     return FBY_OK;
 }
 
-/* Everything that follows from counts and options. */
-static fby_status derive(fby__plan *plan, const fby__plan_opts *o, fby_error *err)
+void fby__plan_share_streams(fby__plan *plan, const fby__plan_opts *o)
 {
     const uint64_t g = o->global_batch;
-    FBY__TRY(deal_parts(plan, o, err));
-    plan->seed = o->seed;
-    plan->tail = o->tail;
-    plan->phase.no_warmup = o->no_warmup;
     plan->global_batch = g;
     plan->world_size = o->world_size;
-    const bool fits = o->shuffle == FBY__SHUFFLE_SUPERBATCH && plan->part_most <= o->superbatch_samples;
-    plan->whole_streams = fits && plan->has_parts;
-    plan->shuffle = fits && !plan->has_parts ? FBY__SHUFFLE_FULL : o->shuffle;
-    plan->batch_elements = o->batch_elements;
-    plan->lengths = o->lengths;
-    plan->lengths_user = o->lengths_user;
     if (o->batch_elements || o->bucket_samples) {
         plan->streams = o->world_size;
         plan->n_streams = 1;
@@ -350,6 +342,22 @@ static fby_status derive(fby__plan *plan, const fby__plan_opts *o, fby_error *er
         plan->first_stream = plan->n_streams * o->rank;
         plan->stride = plan->share = g / plan->streams;
     }
+}
+
+/* Everything that follows from counts and options. */
+static fby_status derive(fby__plan *plan, const fby__plan_opts *o, fby_error *err)
+{
+    FBY__TRY(deal_parts(plan, o, err));
+    plan->seed = o->seed;
+    plan->tail = o->tail;
+    plan->phase.no_warmup = o->no_warmup;
+    const bool fits = o->shuffle == FBY__SHUFFLE_SUPERBATCH && plan->part_most <= o->superbatch_samples;
+    plan->whole_streams = fits && plan->has_parts;
+    plan->shuffle = fits && !plan->has_parts ? FBY__SHUFFLE_FULL : o->shuffle;
+    plan->batch_elements = o->batch_elements;
+    plan->lengths = o->lengths;
+    plan->lengths_user = o->lengths_user;
+    fby__plan_share_streams(plan, o);
     if (plan->n_nonzero > UINT32_MAX - plan->streams)
         return fby__fail(err, FBY_E_ARG, "%" PRIu32 " blocks are too many to cut into %" PRIu32 " streams", plan->n_nonzero, plan->streams);
 
@@ -379,7 +387,7 @@ static fby_status derive(fby__plan *plan, const fby__plan_opts *o, fby_error *er
 
 fby_status fby__plan_create(const uint64_t *counts, uint32_t n_blocks, const fby__plan_opts *opts, fby__plan **out, fby_error *err)
 {
-    FBY__TRY(check_opts(opts, err));
+    FBY__TRY(fby__plan_check_opts(opts, err));
     fby_status status = FBY_OK;
     fby__plan *plan = fby__calloc(1, sizeof *plan);
     if (!plan)
@@ -412,6 +420,7 @@ void fby__plan_destroy(fby__plan *plan)
     fby__free(plan->spans);
     fby__free(plan->by_key.of_block);
     fby__free(plan->keys);
+    fby__mix_destroy(plan->mix);
     fby__free(plan);
 }
 
@@ -436,13 +445,15 @@ uint32_t fby__plan_part_units(const fby__plan *plan)
 }
 const fby__plan_span *fby__plan_spans(const fby__plan *plan, uint32_t *out_n)
 {
-    *out_n = plan->n_spans;
+    *out_n = plan->by_key.n_spans;
     return plan->spans;
 }
 bool fby__plan_has_pools(const fby__plan *plan) { return plan->pool_samples != 0; }
 uint64_t fby__plan_slice_samples(const fby__plan *plan) { return plan->slice_samples; }
 uint64_t fby__plan_reads_of(const fby__plan *plan, uint32_t block)
 {
+    if (plan->mix)
+        return fby__mix_reads_of(plan, block);
     if (!plan->spans)
         return fby__plan_slices_of(plan, plan->counts[block]);
     return fby__min_u64(plan->n_parts, plan->by_key.of_block[block]);

@@ -46,6 +46,9 @@
  * Batches by rows: whole samples up to so many rows in all, at least one (table.c). Length buckets: batches of samples of similar length
  * (bucket.c). With either, streams are ranks (S = R), so the order depends on the world size.
  *
+ * Mixtures: an epoch draws on several sources, each with blocks, an order and streams of its own, in stated proportions (mix.c). Blocks are
+ * numbered through all sources. Not with parts, diversity, draws, batches by rows or length buckets.
+ *
  * A block cut by a stream border has an item in both streams. Blocks without samples appear nowhere. Phases that give this
  * rank no sample (the dropped tail; with NONE, blocks that lie in other ranks' slots) are not listed.
  *
@@ -112,6 +115,30 @@ typedef struct fby__plan_opts {
     const void *lengths_user; /* borrowed for the plan's life */
 } fby__plan_opts;
 
+/** Where the epoch of a mixture ends. */
+typedef enum fby__mix_stop {
+    FBY__MIX_FIRST,  /* where the first source has no sample left */
+    FBY__MIX_ALL,    /* when every sample of every source came; sources that end before are drawn anew */
+    FBY__MIX_SAMPLES /* after n_samples; sources that end before are drawn anew */
+} fby__mix_stop;
+
+/** One source of a mixture: its blocks. Borrowed for the call. */
+typedef struct fby__mix_source {
+    const char *name;
+    const uint64_t *counts; /* samples of each block, n_blocks of them; Σ > 0 */
+    uint32_t n_blocks;
+    const uint32_t *files; /* the file of each block, rising; NULL = unknown */
+} fby__mix_source;
+
+typedef struct fby__mix_opts {
+    const fby__mix_source *sources;
+    uint32_t n_sources;
+    const double *weights; /* n_epochs rows of n_sources, ≥ 0 and finite, not all 0; the last row holds on. NULL = the sources' sizes */
+    uint32_t n_epochs;
+    fby__mix_stop stop;
+    uint64_t n_samples; /* FBY__MIX_SAMPLES */
+} fby__mix_opts;
+
 /** Options and counts of a plan; immutable after creation, shared by its epochs. */
 typedef struct fby__plan fby__plan;
 
@@ -168,6 +195,8 @@ typedef struct fby__epoch {
     uint32_t *batch_n;
     uint64_t cap_batches;
     uint32_t max_pieces;
+    const uint64_t *borders;    /* where streams are cut, streams + 1 of them; borrowed while the epoch is built. NULL = equal */
+    struct fby__mix_epoch *mix; /* owned: of a mixture, whose phases are those of its sources' orders; else NULL */
 } fby__epoch;
 
 /** Consecutive slots of one batch that come from consecutive positions of one phase. */
@@ -185,6 +214,21 @@ typedef struct fby__plan_piece {
  */
 fby_status fby__plan_create(const uint64_t *counts, uint32_t n_blocks, const fby__plan_opts *opts, fby__plan **out, fby_error *err);
 void fby__plan_destroy(fby__plan *plan);
+
+/** The plan of a mixture. Of `opts`, files, parts, diversity, draws and lengths are not used, and refused where they ask for something. */
+fby_status fby__plan_create_mix(const fby__mix_opts *mix, const fby__plan_opts *opts, fby__plan **out, fby_error *err);
+uint32_t fby__plan_sources(const fby__plan *plan);                         /* 1 where it is no mixture */
+const fby__plan *fby__plan_source(const fby__plan *plan, uint32_t source); /* the source's own order, blocks from 0; or the plan itself */
+uint32_t fby__plan_source_first(const fby__plan *plan, uint32_t source);   /* its first block; of n_sources: the number of blocks */
+uint64_t fby__plan_mix_hash(const fby__plan *plan);                        /* of weights and stop, never 0; 0 where it is no mixture */
+
+/** What an epoch of a mixture has of a source. */
+typedef struct fby__mix_counts {
+    uint64_t n_samples; /* over all ranks, wrapped ones aside */
+    uint64_t n_left;    /* of the source that do not come in this epoch */
+    uint64_t n_passes;  /* how often it is begun: 2 = its first samples come twice */
+} fby__mix_counts;
+fby_status fby__plan_mix_counts(const fby__plan *plan, uint64_t epoch, uint32_t source, fby__mix_counts *out, fby_error *err);
 
 uint32_t fby__plan_streams(const fby__plan *plan);     /* S used: gcd(streams, G); 1 for NONE */
 uint32_t fby__plan_own_streams(const fby__plan *plan); /* how many of them are this rank's; 1 for NONE */
@@ -242,6 +286,9 @@ void fby__epoch_resolve(const fby__epoch *epoch, uint32_t phase, uint64_t index,
 /** With parts by key: the spans of a block that are in the epoch, of all streams, in order. */
 const fby__plan_item *fby__epoch_block_spans(const fby__epoch *epoch, uint32_t block, uint32_t *out_n);
 
+/** The source that a phase is of; 0 where the plan is no mixture. */
+uint32_t fby__epoch_source(const fby__epoch *epoch, uint32_t phase);
+
 /** The samples of the block that an item's [lo, hi) stands for: where samples are drawn, lo and hi count draws. */
 void fby__epoch_item_samples(const fby__epoch *epoch, const fby__plan_item *item, uint64_t *out_lo, uint64_t *out_hi);
 
@@ -275,7 +322,7 @@ typedef struct fby__destination {
  * go, and here all of it counts as nowhere.
  */
 void fby__epoch_destinations(const fby__epoch *epoch, uint32_t phase, uint32_t item, uint64_t first, uint32_t n, fby__destination *out);
-/** All but FULL, batches by rows, length buckets and samples that are drawn anew in every epoch. */
+/** All but FULL, mixtures, batches by rows, length buckets and samples that are drawn anew in every epoch. */
 bool fby__epoch_has_destinations(const fby__epoch *epoch);
 
 /** How well a batch mixes blocks, against a uniform shuffle of all samples. */

@@ -13,6 +13,8 @@
 #define FBY__PLAN_DOMAIN_SAMPLES 2u
 #define FBY__PLAN_BUCKETS 0x6275636bu /* third counter, under an epoch's key, beyond any stream: spans and batches of a pool */
 #define FBY__PLAN_DOMAIN_PARTS 3u     /* the epoch is then the number of the sweep */
+#define FBY__PLAN_DOMAIN_MIX 4u       /* where a mixture's epoch begins on the circle */
+#define FBY__PLAN_DOMAIN_SOURCES 5u   /* seeds of a mixture's sources; the epoch is then the number of the source */
 
 /** A file or a key that has samples. */
 typedef struct fby__plan_unit {
@@ -41,13 +43,13 @@ struct fby__plan {
     } phase;
     fby__plan_unit *files; /* owned, n_files; NULL when files were not told */
     uint32_t *file_of;     /* owned, n_blocks: index in files; any where the file has no samples; NULL as files */
-    fby__plan_span *spans; /* owned, n_spans, by key: with parts by key; else NULL */
+    fby__plan_span *spans; /* owned, by_key.n_spans, by key: with parts by key; else NULL */
     fby__plan_unit *keys;  /* owned, n_units: with parts by key; else NULL */
     struct {
         uint32_t *of_block; /* owned, n_blocks: how many spans each block has */
         uint64_t hash;      /* of the spans, never 0 */
-    } by_key;               /* with parts by key; else zeroed */
-    uint32_t n_spans;
+        uint32_t n_spans;
+    } by_key; /* with parts by key; else zeroed */
     bool has_parts;
     bool part_is_all;        /* a part was asked to have more files than there are */
     bool whole_streams;      /* with SUPERBATCH: a phase is all of its stream */
@@ -66,12 +68,19 @@ struct fby__plan {
     uint32_t world_size;
     uint32_t first_stream, n_streams; /* of this rank */
     uint64_t stride, offset, share;
+    struct fby__mix *mix; /* owned: of a mixture; else NULL */
 };
 
 /** Where stream s begins in the order of n samples; s = S gives n. */
 static inline uint64_t fby__plan_stream_begin(const fby__plan *plan, uint64_t n, uint32_t s)
 {
     return (uint64_t)((unsigned __int128)s * n / plan->streams);
+}
+
+/** Where stream s of an epoch begins: equal cuts, or as a mixture cuts its sources. */
+static inline uint64_t fby__epoch_stream_begin(const fby__epoch *epoch, uint32_t s)
+{
+    return epoch->borders ? epoch->borders[s] : fby__plan_stream_begin(epoch->plan, epoch->n_available, s);
 }
 
 /** Positions [*first, *end) of the sweep's order of files or keys: those of the epoch's part. */
@@ -90,7 +99,16 @@ bool fby__epoch_order_slices(const fby__epoch *epoch, uint64_t key, fby__plan_it
 /** Sorts items by block and joins those that follow one another; returns how many are left. */
 uint32_t fby__plan_merge_items(fby__plan_item *items, uint32_t n);
 /** An epoch of a plan with batches by rows, up to its phases and guides. */
-fby_status fby__epoch_create_uncut(const fby__plan *plan, uint64_t number, fby__epoch **out, fby_error *err);
+fby_status fby__epoch_create_uncut(const fby__plan *plan, uint64_t number, const uint64_t *borders, fby__epoch **out, fby_error *err);
+/** Lists each stream's phases by position, which they are sorted by within a stream. */
+void fby__epoch_list_phases(fby__epoch *epoch);
+/** The phase of the rank's stream s that holds a position: an index into epoch->stream_phases. */
+uint32_t fby__epoch_find_phase(const fby__epoch *epoch, uint32_t s, uint64_t position);
+/** S of the options, and this rank's share of them: what plans and mixtures have in common. */
+void fby__plan_share_streams(fby__plan *plan, const fby__plan_opts *o);
+/** Which blocks are of which files. */
+fby_status fby__plan_list_files(fby__plan *plan, const uint32_t *files, fby_error *err);
+fby_status fby__plan_check_opts(const fby__plan_opts *o, fby_error *err);
 /** Cuts its batches, which are as many on every rank, and finds the phases that each takes samples from. */
 fby_status fby__epoch_cut_batches(fby__epoch *own, uint32_t rank, fby_error *err);
 /** The key of a phase's permutation: it names the phase by what is the same for every rank and schedule. Not for FULL. */

@@ -206,7 +206,7 @@ fby_status fby__epoch_cut_batches(fby__epoch *own, uint32_t rank, fby_error *err
         views[r].first_stream = r;
         ranks[r] = own;
         if (r != rank)
-            status = fby__epoch_create_uncut(&views[r], own->epoch, &ranks[r], err);
+            status = fby__epoch_create_uncut(&views[r], own->epoch, NULL, &ranks[r], err);
     }
     if (status == FBY_OK)
         status = settle(ranks, pool, err);

@@ -21,39 +21,40 @@
 /* Which rows of which panels each slot of a piece is. */
 static void resolve(fby_loader *l, fby__worker *w, const fby__plan_piece *piece)
 {
+    const fby__loader_source *in = fby__source_of_piece(l, piece);
     const uint64_t first = l->schedule.phases[piece->phase].first_slot,
-                   *number = l->outputs.needs_ids ? fby__samples_first(l->samples) : NULL;
+                   *number = l->outputs.needs_ids ? fby__samples_first(in->samples) : NULL;
     fby__epoch_resolve_in(l->schedule.epoch, piece->phase, piece->index, piece->n, w->sorted, w->item + piece->slot,
                           w->sample + piece->slot);
     memset(w->repeats + piece->slot, piece->repeats, piece->n);
     for (uint64_t i = piece->slot; i < piece->slot + piece->n; i++) {
         const fby__cache_entry *e = l->schedule.slot_entry[first + w->item[i]];
         w->entry[i] = e;
-        fby__samples_at(l->samples, e->block, w->sample[i], &w->block_row[i], &w->n_rows[i]);
+        fby__samples_at(in->samples, fby__block_in(in, e), w->sample[i], &w->block_row[i], &w->n_rows[i]);
         w->first_row[i] = fby__block_panels_row(&e->data, e->lo, w->block_row[i]);
         if (number)
-            w->id[i] = number[e->block] + w->sample[i];
+            w->id[i] = number[fby__block_in(in, e)] + w->sample[i];
     }
 }
 
 uint64_t fby__fill_sample(const fby__fill *f, uint64_t slot)
 {
-    return fby__samples_first(f->l->samples)[f->w->entry[slot]->block] + f->w->sample[slot];
+    return fby__samples_first(f->in->samples)[fby__block_in(f->in, f->w->entry[slot])] + f->w->sample[slot];
 }
 
-fby_status fby__output_row_error(const fby_loader *l, const fby__batch_output *o, uint32_t block, uint64_t row, fby_status status,
+fby_status fby__output_row_error(const fby__loader_source *in, const fby__batch_output *o, uint32_t block, uint64_t row, fby_status status,
                                  fby_error *err)
 {
-    const fby__block *b = fby__dataset_block(l->ds, block);
-    const fby__output_source *s = &l->outputs.sources[o - l->outputs.shape->outputs];
-    const fby__read_panel *panel = s->n_inputs ? &l->outputs.panels[s->inputs[0].panel] : NULL; /* of several columns, the first */
-    const char *column = panel ? l->outputs.columns[panel->column[s->inputs[0].first_column]].path : NULL;
+    const fby__block *b = fby__dataset_block(in->ds, block);
+    const fby__output_source *s = &in->outputs[o - in->loader->outputs.shape->outputs];
+    const fby__read_panel *panel = s->n_inputs ? &in->panels[s->inputs[0].panel] : NULL; /* of several columns, the first */
+    const char *column = panel ? in->columns[panel->column[s->inputs[0].first_column]].path : NULL;
     fby_file_info file = {.size = sizeof file};
     char where[1000] = "", source[300] = "";
     row += b->first_row;
-    if (fby_dataset_file(l->ds, b->file, &file, NULL) == FBY_OK && file.path && *file.path) {
+    if (fby_dataset_file(in->ds, b->file, &file, NULL) == FBY_OK && file.path && *file.path) {
         (void)snprintf(where, sizeof where, "%s: ", file.path); /* cut when longer, as messages are */
-        row -= fby__dataset_block(l->ds, (uint32_t)file.first_block)->first_row;
+        row -= fby__dataset_block(in->ds, (uint32_t)file.first_block)->first_row;
     }
     if (column)
         (void)snprintf(source, sizeof source, "column '%.200s', ", column);
@@ -62,10 +63,10 @@ fby_status fby__output_row_error(const fby_loader *l, const fby__batch_output *o
     return status;
 }
 
-fby_status fby__output_value_error(const fby_loader *l, const fby__output_source *s, const fby__batch_output *o, const uint8_t *row,
-                                   uint64_t n_steps, size_t row_bytes, fby_error *err)
+fby_status fby__output_value_error(const fby__loader_source *in, const fby__output_source *s, const fby__batch_output *o,
+                                   const uint8_t *row, uint64_t n_steps, size_t row_bytes, fby_error *err)
 {
-    const fby__panel_layout *layout = &l->outputs.panels[s->panel].layout;
+    const fby__panel_layout *layout = &in->panels[s->panel].layout;
     const size_t bytes = fby_dtype_bytes(s->panel_dtype);
     for (uint64_t k = 0; k < n_steps; k++)
         for (size_t e = 0; e < s->piece_elements; e++) {
@@ -80,14 +81,14 @@ fby_status fby__output_value_error(const fby_loader *l, const fby__output_source
                 c++;
             (void)fby__value_text(s->panel_dtype, value, text, sizeof text); /* a cut number is still a number */
             return fby__fail(err, FBY_E_DATA, "column '%s': the value %s does not fit %s; choose a wider dtype",
-                             l->outputs.columns[l->outputs.panels[s->panel].column[c]].path, text, fby_dtype_name(o->dtype));
+                             in->columns[in->panels[s->panel].column[c]].path, text, fby_dtype_name(o->dtype));
         }
     return fby__fail(err, FBY_E_DATA, "a value does not fit %s", fby_dtype_name(o->dtype));
 }
 
 fby_status fby__fill_row_error(const fby__fill *f, uint64_t slot, fby_status status, fby_error *err)
 {
-    return fby__output_row_error(f->l, f->o, f->w->entry[slot]->block, f->w->block_row[slot], status, err);
+    return fby__output_row_error(f->in, f->o, fby__block_in(f->in, f->w->entry[slot]), f->w->block_row[slot], status, err);
 }
 
 /* Copy or convert the rows that begin at w->row[slot …], of n samples; *bad is the sample whose values do not fit. */
@@ -121,13 +122,13 @@ static fby_status fill_columns(const fby__fill *f, const fby__slots *slots, uint
     if (copy_rows(f, slots->slot, slots->n, row_bytes, s->n_steps, dst, &bad) == FBY_OK)
         return FBY_OK;
     return fby__fill_row_error(f, slots->slot + bad,
-                               fby__output_value_error(f->l, s, f->o, w->row[slots->slot + bad], s->n_steps, row_bytes, err), err);
+                               fby__output_value_error(f->in, s, f->o, w->row[slots->slot + bad], s->n_steps, row_bytes, err), err);
 }
 
 static void fill_mask(const fby__fill *f, const fby__slots *slots, uint8_t *dst)
 {
     const fby__output_source *s = f->s;
-    uint32_t columns = f->l->outputs.panels[s->panel].layout.n_columns;
+    uint32_t columns = f->in->panels[s->panel].layout.n_columns;
     for (uint64_t i = slots->slot; i < slots->slot + slots->n; i++) {
         const uint64_t row = fby__fill_row(f, i, s->panel) + s->step;
         const uint8_t *valid = f->w->entry[i]->data.panels[s->panel].valid + row * columns + s->first_column;
@@ -137,11 +138,12 @@ static void fill_mask(const fby__fill *f, const fby__slots *slots, uint8_t *dst)
     }
 }
 
-uint64_t fby__sample_number(const fby_loader *l, fby_source_kind from, uint32_t block, uint64_t sample, uint64_t row, uint64_t n_rows)
+uint64_t fby__sample_number(const fby__loader_source *in, fby_source_kind from, uint32_t block, uint64_t sample, uint64_t row,
+                            uint64_t n_rows)
 {
     if (from == FBY_FROM_SAMPLE_INDEX)
-        return fby__samples_first(l->samples)[block] + sample;
-    return from == FBY_FROM_ROW_INDEX ? fby__dataset_block(l->ds, block)->first_row + row : n_rows;
+        return fby__samples_first(in->samples)[block] + sample;
+    return from == FBY_FROM_ROW_INDEX ? fby__dataset_block(in->ds, block)->first_row + row : n_rows;
 }
 
 /* Outputs that say which sample it is. */
@@ -150,7 +152,8 @@ static void fill_number(const fby__fill *f, const fby__slots *slots, uint8_t *at
     int64_t *dst = (int64_t *)(void *)at;
     const fby__worker *w = f->w;
     for (uint64_t i = slots->slot; i < slots->slot + slots->n; i++)
-        *dst++ = (int64_t)fby__sample_number(f->l, f->s->from, w->entry[i]->block, w->sample[i], w->block_row[i], w->n_rows[i]);
+        *dst++ =
+            (int64_t)fby__sample_number(f->in, f->s->from, fby__block_in(f->in, w->entry[i]), w->sample[i], w->block_row[i], w->n_rows[i]);
 }
 
 static fby_status fill_some(const fby__fill *f, const fby__slots *slots, fby_error *err)
@@ -192,7 +195,8 @@ static fby_status gather_slots(fby_loader *l, fby__worker *w, fby_batch *b, cons
 {
     uint32_t ragged = 0;
     for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
-        fby__fill f = {.l = l, .w = w, .b = b, .output = i, .o = &l->outputs.shape->outputs[i], .s = &l->outputs.sources[i]};
+        fby__fill f = {
+            .l = l, .w = w, .b = b, .in = slots->in, .output = i, .o = &l->outputs.shape->outputs[i], .s = &slots->in->outputs[i]};
         if (fby__batch_output_varies(f.o))
             FBY__TRY(fby__fill_varying(&f, ragged++, slots, err));
         else
@@ -209,12 +213,15 @@ static fby__grant gather(fby_loader *l, fby__worker *w, fby__flight *f, uint32_t
     if (grant != FBY__GRANTED)
         return grant;
     if (n_take == f->n_pieces) {
-        fby__slots all = {.slot = 0, .n = (uint32_t)f->batch->size};
+        fby__slots all = {.slot = 0, .n = (uint32_t)f->batch->size, .in = &l->sources[0]};
         return gather_slots(l, w, f->batch, &all, err) == FBY_OK ? FBY__GRANTED : FBY__GRANT_FAILED;
     }
     for (uint32_t k = 0; k < n_take; k++) {
         const fby__plan_piece *piece = &f->pieces[w->taken[k]];
-        fby__slots one = {.slot = piece->slot, .n = piece->n, .staged = &f->staged[(size_t)w->taken[k] * l->outputs.shape->n_ragged]};
+        fby__slots one = {.slot = piece->slot,
+                          .n = piece->n,
+                          .in = fby__source_of_piece(l, piece),
+                          .staged = &f->staged[(size_t)w->taken[k] * l->outputs.shape->n_ragged]};
         if (gather_slots(l, w, f->batch, &one, err) != FBY_OK)
             return FBY__GRANT_FAILED;
     }

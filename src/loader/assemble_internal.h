@@ -8,7 +8,8 @@
 typedef struct fby__slots {
     uint64_t slot;
     uint32_t n;
-    fby__staged *staged; /* NULL: values that vary go straight to their place */
+    const fby__loader_source *in; /* that their samples are of */
+    fby__staged *staged;          /* NULL: values that vary go straight to their place */
 } fby__slots;
 
 /** What a function that fills an output needs. */
@@ -16,6 +17,7 @@ typedef struct fby__fill {
     fby_loader *l;
     fby__worker *w;
     fby_batch *b;
+    const fby__loader_source *in; /* that the samples are of */
     uint32_t output;
     const fby__batch_output *o;
     const fby__output_source *s;
@@ -27,11 +29,17 @@ typedef struct fby__picked {
     uint64_t n;
 } fby__picked;
 
+/** The source that a piece's samples are of. */
+static inline const fby__loader_source *fby__source_of_piece(const fby_loader *l, const fby__plan_piece *piece)
+{
+    return &l->sources[fby__epoch_source(l->schedule.epoch, piece->phase)];
+}
+
 /** Where the first row of a slot's sample lies in a panel of its block. */
 static inline uint64_t fby__fill_row(const fby__fill *f, uint64_t slot, uint32_t panel)
 {
     const fby__cache_entry *e = f->w->entry[slot];
-    return e->data.n_firsts && f->l->outputs.panels[panel].first_only ? f->w->sample[slot] - e->data.first_sample : f->w->first_row[slot];
+    return e->data.n_firsts && f->in->panels[panel].first_only ? f->w->sample[slot] - e->data.first_sample : f->w->first_row[slot];
 }
 
 /* ---- assemble.c ---- */

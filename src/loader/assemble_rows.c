@@ -84,7 +84,7 @@ static void slots_of(uint64_t slot, uint64_t n, uint8_t *dst)
 static void mask_of(const fby__fill *f, uint64_t slot, const fby__picked *rows, uint8_t *dst)
 {
     const fby__output_source *s = f->s;
-    uint32_t columns = f->l->outputs.panels[s->panel].layout.n_columns;
+    uint32_t columns = f->in->panels[s->panel].layout.n_columns;
     const uint8_t *valid = f->w->entry[slot]->data.panels[s->panel].valid + fby__fill_row(f, slot, f->s->panel) * columns + s->first_column;
     for (uint64_t k = 0; k < rows->n; k++) {
         const uint8_t *row = valid + (rows->index ? rows->index[k] : k) * columns;
@@ -135,7 +135,7 @@ static fby_status lists_of(const fby__fill *f, uint64_t slot, const fby__picked 
         extent(p, fby__fill_row(f, slot, s->inputs[c].panel), &first, &here);
         if (here != length)
             return fby__fail(err, FBY_E_DATA, "lists that are stacked have one length: column '%s' has %llu elements, and '%s' %llu",
-                             p->layout->columns[0].path, (unsigned long long)here, f->l->outputs.panels[s->panel].layout.columns[0].path,
+                             p->layout->columns[0].path, (unsigned long long)here, f->in->panels[s->panel].layout.columns[0].path,
                              (unsigned long long)length);
         for (uint64_t k = 0; k < rows->n; k++)
             memcpy(to + (k * n + c) * bytes, p->data + (first + (rows->index ? rows->index[k] : k)) * bytes, bytes);
@@ -229,17 +229,14 @@ static fby__staged *staged_of(const values_round *r, uint32_t k, uint32_t ragged
 /* How much memory an output's values take in this round. */
 static fby_status count_output(const values_round *r, uint32_t output, uint32_t ragged, uint64_t *out, fby_error *err)
 {
-    const fby__fill fill = {.l = r->l,
-                            .w = r->w,
-                            .b = r->f->batch,
-                            .output = output,
-                            .o = &r->l->outputs.shape->outputs[output],
-                            .s = &r->l->outputs.sources[output]};
+    fby__fill fill = {.l = r->l, .w = r->w, .b = r->f->batch, .output = output, .o = &r->l->outputs.shape->outputs[output]};
     size_t bytes = 0;
     uint64_t total = 0;
     *out = 0;
     for (uint32_t k = 0; k < r->n_taken; k++) {
         const fby__plan_piece *piece = &r->f->pieces[r->w->taken[k]];
+        fill.in = fby__source_of_piece(r->l, piece);
+        fill.s = &fill.in->outputs[output];
         const uint64_t n = measure(&fill, piece->slot, piece->n);
         total += n;
         if (r->stages)

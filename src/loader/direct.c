@@ -48,7 +48,7 @@ typedef struct fby__direct {
 
 static bool is_plain(const fby_loader *l, uint32_t output)
 {
-    const fby__output_source *s = &l->outputs.sources[output];
+    const fby__output_source *s = &l->sources[0].outputs[output];
     if (fby__batch_output_varies(&l->outputs.shape->outputs[output]) || s->maker || s->afters)
         return false;
     return s->from >= FBY_FROM_SAMPLE_INDEX || (s->rows == FBY__ROWS_ONE && s->n_steps == 1);
@@ -58,8 +58,9 @@ static bool is_plain(const fby_loader *l, uint32_t output)
 static bool is_possible(const fby_loader *l)
 {
     const fby__shuffle shuffle = fby__plan_shuffle(l->plan);
-    if (fby_samples_kind(l->samples) != FBY_SAMPLES_ROWS || shuffle == FBY__SHUFFLE_FULL || fby__plan_part_units(l->plan) ||
-        !fby__epoch_has_destinations(l->schedule.ahead) || l->outputs.n_variable || !l->outputs.n_panels)
+    const fby__loader_source *in = &l->sources[0]; /* of several, epochs have no destinations */
+    if (fby_samples_kind(in->samples) != FBY_SAMPLES_ROWS || shuffle == FBY__SHUFFLE_FULL || fby__plan_part_units(l->plan) ||
+        !fby__epoch_has_destinations(l->schedule.ahead) || in->n_variable || !in->n_panels)
         return false;
     size_t row_bytes = 0;
     for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
@@ -196,8 +197,8 @@ static fby_status scatter_converted(const fby__load_job *job, const fby__output_
             fby__scatter_rows(t->to + i, from, o->row_bytes, n);
         }
         if (status != FBY_OK) {
-            status = fby__output_value_error(job->loader, s, o, t->from[i + bad], 1, 0, err);
-            return fby__output_row_error(job->loader, o, job->entry->block, t->row[i + bad], status, err);
+            status = fby__output_value_error(job->in, s, o, t->from[i + bad], 1, 0, err);
+            return fby__output_row_error(job->in, o, fby__block_in(job->in, job->entry), t->row[i + bad], status, err);
         }
         i += n;
     }
@@ -222,7 +223,7 @@ static fby_status scatter_columns(const fby__load_job *job, const fby__output_so
 
 static void scatter_mask(const fby__load_job *job, const fby__output_source *s, const tile *t)
 {
-    const uint32_t columns = job->loader->outputs.panels[s->panel].layout.n_columns;
+    const uint32_t columns = job->in->panels[s->panel].layout.n_columns;
     for (uint32_t i = 0; i < t->n; i++) {
         const uint8_t *valid = job->entry->data.panels[s->panel].valid + (t->row[i] - job->entry->lo + s->step) * columns + s->first_column;
         for (uint32_t c = 0; t->to[i] && c < s->n_columns; c++)
@@ -234,7 +235,7 @@ static void scatter_mask(const fby__load_job *job, const fby__output_source *s, 
 static void scatter_number(const fby__load_job *job, const fby__output_source *s, const fby__batch_output *o, const tile *t)
 {
     for (uint32_t i = 0; i < t->n; i++) {
-        const uint64_t number = fby__sample_number(job->loader, s->from, job->entry->block, t->sample[i], t->row[i], 1);
+        const uint64_t number = fby__sample_number(job->in, s->from, fby__block_in(job->in, job->entry), t->sample[i], t->row[i], 1);
         const void *value = s->from == FBY_FROM_LIT         ? (const void *)&s->constant
                             : s->from == FBY_FROM_IS_REPEAT ? (const void *)&t->repeats
                                                             : &number;
@@ -247,13 +248,13 @@ static fby_status deliver_tile(const fby__load_job *job, tile *t, fby_error *err
 {
     const fby_loader *l = job->loader;
     uint64_t one;
-    if (fby__samples_are_rows(l->samples, job->entry->block))
+    if (fby__samples_are_rows(job->in->samples, fby__block_in(job->in, job->entry)))
         memcpy(t->row, t->sample, t->n * sizeof *t->row);
     else
         for (uint32_t i = 0; i < t->n; i++)
-            fby__samples_at(l->samples, job->entry->block, t->sample[i], &t->row[i], &one);
+            fby__samples_at(job->in->samples, fby__block_in(job->in, job->entry), t->sample[i], &t->row[i], &one);
     for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
-        const fby__output_source *s = &l->outputs.sources[i];
+        const fby__output_source *s = &job->in->outputs[i];
         const fby__batch_output *o = &l->outputs.shape->outputs[i];
         aim(job, i, t);
         if (s->from == FBY_FROM_COLUMNS)
@@ -359,9 +360,9 @@ static const fby__sink *sink_of(const fby__room *room)
     return &SINK;
 }
 
-static fby__room no_room(const fby_loader *l, uint32_t block, uint64_t rows, fby__thin thin)
+static fby__room no_room(const fby__loader_source *in, uint32_t block, uint64_t rows, fby__thin thin)
 {
-    (void)l, (void)block, (void)rows, (void)thin;
+    (void)in, (void)block, (void)rows, (void)thin;
     return (fby__room){0};
 }
 

@@ -4,7 +4,7 @@
  *   outputs.c   what the user asked for → panels to decode and copies to make; outputs_*.c are its parts
  *   memory.c    what a plan needs at least, against the budget; memory_values.c  batches whose samples differ in length;
  *               memory_lengths.c  what lists and strings really take
- *   loader.c    open, close
+ *   loader.c    open, close; sources.c  the data sets that samples come from
  *   schedule.c  the pump: which block to load, which batch to start, in schedule order; schedule_epoch.c  epochs begin and end;
  *               schedule_room.c  where memory is short
  *   load.c      one block: read, published; the delivery of rows by gathering
@@ -27,15 +27,43 @@
 
 #include "loader/state.h"
 
+/** The source that a block, numbered through all sources, is of. */
+static inline fby__loader_source *fby__source_of(const fby_loader *l, uint32_t block)
+{
+    fby__loader_source *in = l->sources;
+    while (block - in->first_block >= in->n_blocks)
+        in++;
+    return in;
+}
+/** The order of a source's own samples. */
+static inline const fby__plan *fby__source_plan(const fby__loader_source *in)
+{
+    return fby__plan_source(in->loader->plan, (uint32_t)(in - in->loader->sources));
+}
+/** The number that an entry's block has in its source. */
+static inline uint32_t fby__block_in(const fby__loader_source *in, const fby__cache_entry *e) { return e->block - in->first_block; }
+/** The rows that samples [lo, hi) of a block, numbered through all sources, need. */
+static inline void fby__loader_range(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, uint64_t *out_begin, uint64_t *out_end)
+{
+    const fby__loader_source *in = fby__source_of(l, block);
+    fby__samples_range(in->samples, block - in->first_block, lo, hi, out_begin, out_end);
+}
+/* sources.c */
+/** The loader's only source. samples: NULL = all rows. */
+fby_status fby__loader_take_source(fby_loader *l, fby_dataset *ds, fby_samples *samples, fby_error *err);
+void fby__loader_drop_sources(fby_loader *l);
+/** Of all sources. */
+uint64_t fby__loader_samples(const fby_loader *l);
+uint64_t fby__loader_rows(const fby_loader *l);
 /* outputs.c */
-fby_status fby__loader_resolve(fby_loader *l, const fby_loader_opts *opts, fby_error *err);
+fby_status fby__loader_resolve(fby__loader_source *in, const fby_loader_opts *opts, fby_error *err);
 /* memory_lengths.c */
 /** With a budget for everything, raise `capacity` to what lists and strings take, and set `lengths`. Reads their columns. */
-fby_status fby__loader_read_lengths(fby_loader *l, fby_error *err);
+fby_status fby__loader_read_lengths(fby__loader_source *in, fby_error *err);
 /* memory.c */
 fby_status fby__loader_costs(fby_loader *l, fby_error *err);
-uint64_t fby__loader_capacity(const fby_loader *l, uint32_t block, const fby__read_panel *panel);
-size_t fby__loader_entry_bytes(const fby_loader *l, uint32_t block, uint64_t rows);
+uint64_t fby__loader_capacity(const fby__loader_source *in, uint32_t block, const fby__read_panel *panel);
+size_t fby__loader_entry_bytes(const fby__loader_source *in, uint32_t block, uint64_t rows);
 uint32_t fby__loader_jobs(const fby_loader *l);
 uint64_t fby__loader_fixed_bytes(const fby_loader *l);
 /** What the minimum would be if every block stayed decoded. */
@@ -138,11 +166,12 @@ void fby__slow_look(fby_loader *l);
 /** The wait is over: say so if it was long. */
 void fby__slow_end(fby_loader *l, bool delivered);
 /* thin.c */
-void fby__thin_cost(fby_loader *l, uint32_t block);
+void fby__thin_cost(fby__loader_source *in, uint32_t block);
 /** Of the samples that lie in rows [lo, hi) of a block; of n_items of its items (NULL = all) those alone. */
-fby__thin fby__thin_of(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, const fby__plan_item *items, uint32_t n_items);
+fby__thin fby__thin_of(const fby__loader_source *in, uint32_t block, uint64_t lo, uint64_t hi, const fby__plan_item *items,
+                       uint32_t n_items);
 /** Of a block's panels with so many rows, of which `thin` is kept. */
-fby__room fby__thin_room(const fby_loader *l, uint32_t block, uint64_t rows, fby__thin thin);
+fby__room fby__thin_room(const fby__loader_source *in, uint32_t block, uint64_t rows, fby__thin thin);
 /** Panels of which few rows are needed: those are moved to `kept`, and the rest is given back. */
 extern const fby__sink fby__thin_sink;
 /* report.c */
@@ -182,13 +211,14 @@ void fby__made_arrays_destroy(struct fby__made_arrays *a);
 size_t fby__made_arrays_bytes(const fby_loader *l);
 /* assemble.c */
 /** What an output without columns says of a sample, FBY_FROM_LIT aside. row: the sample's first, of the block. */
-uint64_t fby__sample_number(const fby_loader *l, fby_source_kind from, uint32_t block, uint64_t sample, uint64_t row, uint64_t n_rows);
+uint64_t fby__sample_number(const fby__loader_source *in, fby_source_kind from, uint32_t block, uint64_t sample, uint64_t row,
+                            uint64_t n_rows);
 /** Context for an error at a row of a block: file, row group, output, and which row of the data set. Returns the code. */
-fby_status fby__output_row_error(const fby_loader *l, const fby__batch_output *o, uint32_t block, uint64_t row, fby_status status,
+fby_status fby__output_row_error(const fby__loader_source *in, const fby__batch_output *o, uint32_t block, uint64_t row, fby_status status,
                                  fby_error *err);
 /** FBY_E_DATA: which value of n_steps panel rows, row_bytes apart, does not fit the output's dtype, and of which column. */
-fby_status fby__output_value_error(const fby_loader *l, const fby__output_source *s, const fby__batch_output *o, const uint8_t *row,
-                                   uint64_t n_steps, size_t row_bytes, fby_error *err);
+fby_status fby__output_value_error(const fby__loader_source *in, const fby__output_source *s, const fby__batch_output *o,
+                                   const uint8_t *row, uint64_t n_steps, size_t row_bytes, fby_error *err);
 void fby__assemble_run(fby__task *task, int worker);
 /** A piece of a flight is in its batch: the last one of a phase releases the phase's claim. */
 void fby__flight_piece_done_locked(fby_loader *l, fby__flight *f, uint32_t p);

@@ -14,8 +14,8 @@
 static bool init_panels(void *user, fby__block_panels *p)
 {
     const fby_loader *l = user;
-    p->panels = fby__calloc(l->outputs.n_panels, sizeof *p->panels);
-    p->overflow = fby__calloc(l->outputs.n_panels, sizeof *p->overflow);
+    p->panels = fby__calloc(l->outputs.max_panels, sizeof *p->panels);
+    p->overflow = fby__calloc(l->outputs.max_panels, sizeof *p->overflow);
     return p->panels && p->overflow;
 }
 
@@ -26,7 +26,7 @@ static void clear_panels(void *user, fby__block_panels *p)
     fby__slab_free(l->engine.account, &p->memory);
     fby__slab_free(l->engine.account, &p->whole);
     fby__slab_free(l->engine.account, &p->kept);
-    for (uint32_t i = 0; p->overflow && i < l->outputs.n_panels; i++)
+    for (uint32_t i = 0; p->overflow && i < l->outputs.max_panels; i++)
         fby__slab_free(l->engine.account, &p->overflow[i]);
     fby__file_unref_later(p->mapped, &l->schedule.closing);
     *p = (fby__block_panels){.panels = p->panels, .overflow = p->overflow};
@@ -47,59 +47,64 @@ fby_status fby__load_cache_create(fby_loader *l, uint32_t max_entries, fby_error
 
 /* ---- jobs ---- */
 
-static fby_status open_reader(fby_loader *l, fby_error *err)
+static fby_status open_reader(fby__loader_source *in, bool buffered, fby_error *err)
+{
+    fby_loader *l = in->loader;
+    fby__loader_engine *e = &l->engine;
+    in->reader = (fby__reader){.ds = in->ds,
+                               .columns = in->columns,
+                               .n_columns = in->n_columns,
+                               .panels = in->panels,
+                               .n_panels = in->n_panels,
+                               .max_segments = l->memory.max_segments,
+                               .n_workers = l->config.n_threads,
+                               .pool = e->pool,
+                               .io = e->io,
+                               .account = e->account,
+                               .store = e->store,
+                               .trace = &e->trace,
+                               .stop = &l->schedule.stop,
+                               .buffers = buffered ? &e->read_buffers : NULL,
+                               .reserved_bytes = l->memory.scratch_bytes};
+    return fby__reader_open(&in->reader, err);
+}
+
+fby_status fby__load_jobs_create(fby_loader *l, fby_error *err)
 {
     fby__loader_engine *e = &l->engine;
     const bool buffered = e->io && fby__io_kind_of(e->io) != FBY__IO_MMAP;
     if (buffered)
         FBY__TRY(fby__spares_open(&e->read_buffers, e->account, l->memory.max_io_bytes, l->memory.max_jobs, err));
-    e->reader = (fby__reader){.ds = l->ds,
-                              .columns = l->outputs.columns,
-                              .n_columns = l->outputs.n_columns,
-                              .panels = l->outputs.panels,
-                              .n_panels = l->outputs.n_panels,
-                              .max_segments = l->memory.max_segments,
-                              .n_workers = l->config.n_threads,
-                              .pool = e->pool,
-                              .io = e->io,
-                              .account = e->account,
-                              .store = e->store,
-                              .trace = &e->trace,
-                              .stop = &l->schedule.stop,
-                              .buffers = buffered ? &e->read_buffers : NULL,
-                              .reserved_bytes = l->memory.scratch_bytes};
-    return fby__reader_open(&e->reader, err);
-}
-
-fby_status fby__load_jobs_create(fby_loader *l, fby_error *err)
-{
-    FBY__TRY(open_reader(l, err));
-    l->schedule.jobs = fby__calloc(l->memory.max_jobs, sizeof *l->schedule.jobs);
+    for (uint32_t s = 0; s < l->n_sources; s++)
+        FBY__TRY(open_reader(&l->sources[s], buffered, err));
+    l->schedule.jobs = fby__calloc((size_t)l->n_sources * l->memory.max_jobs, sizeof *l->schedule.jobs);
     if (!l->schedule.jobs)
         return fby__fail_nomem(err, "the loader's jobs");
-    for (uint32_t i = 0; i < l->memory.max_jobs; i++) {
+    for (uint32_t i = 0; i < l->n_sources * l->memory.max_jobs; i++) {
         fby__load_job *j = &l->schedule.jobs[i];
         j->loader = l;
-        j->next_free = l->schedule.free_jobs;
-        l->schedule.free_jobs = j;
-        FBY__TRY(fby__read_init(&j->read, &l->engine.reader, err));
+        j->in = &l->sources[i / l->memory.max_jobs];
+        j->next_free = j->in->free_jobs;
+        j->in->free_jobs = j;
+        FBY__TRY(fby__read_init(&j->read, &j->in->reader, err));
     }
     return FBY_OK;
 }
 
 void fby__load_jobs_destroy(fby_loader *l)
 {
-    for (uint32_t i = 0; l->schedule.jobs && i < l->memory.max_jobs; i++)
+    for (uint32_t i = 0; l->schedule.jobs && i < l->n_sources * l->memory.max_jobs; i++)
         fby__read_fini(&l->schedule.jobs[i].read);
     fby__free(l->schedule.jobs);
-    fby__reader_close(&l->engine.reader);
+    for (uint32_t s = 0; s < l->n_sources; s++)
+        fby__reader_close(&l->sources[s].reader);
     fby__spares_close(&l->engine.read_buffers);
 }
 
 void fby__load_start(fby__task *task, int worker)
 {
     fby__load_job *job = FBY__TASK_OWNER(task, fby__load_job, task);
-    job->read.block = job->entry->block;
+    job->read.block = fby__block_in(job->in, job->entry);
     job->read.lo = job->entry->lo;
     job->read.hi = job->entry->hi;
     job->read.panels = job->entry->data.panels;
@@ -108,10 +113,9 @@ void fby__load_start(fby__task *task, int worker)
 
 void fby__load_place(const fby__load_job *job, uint32_t panel, uint8_t **at)
 {
-    const fby_loader *l = job->loader;
     const fby__cache_entry *e = job->entry;
-    const fby__block *block = fby__dataset_block(l->ds, e->block);
-    const fby__read_panel *p = &l->outputs.panels[panel];
+    const fby__block *block = fby__dataset_block(job->in->ds, fby__block_in(job->in, e));
+    const fby__read_panel *p = &job->in->panels[panel];
     const uint64_t all = e->hi - e->lo, own = fby__min_u64(e->hi, block->row_end - block->row_begin) - e->lo;
     const uint64_t capacity = e->data.panels[panel].capacity, rows = p->variable == UINT32_MAX ? all : own; /* as it was reserved */
     size_t bytes = 0;
@@ -136,7 +140,7 @@ fby__grant fby__load_grow(fby__read *read, uint32_t panel, uint64_t capacity, fb
 {
     fby__load_job *job = fby__load_job_of(read);
     const fby_loader *l = job->loader;
-    const fby__panel_layout *layout = &l->outputs.panels[panel].layout;
+    const fby__panel_layout *layout = &job->in->panels[panel].layout;
     fby__panel *p = &read->panels[panel];
     fby__slab *overflow = &job->entry->data.overflow[panel];
     size_t bytes;
@@ -155,13 +159,13 @@ fby__grant fby__load_grow(fby__read *read, uint32_t panel, uint64_t capacity, fb
 }
 
 /* What the panels of a block took, or would have. */
-static void learn_locked(fby_loader *l, const fby__cache_entry *e)
+static void learn_locked(fby__loader_source *in, const fby__cache_entry *e)
 {
-    for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
-        const uint32_t v = l->outputs.panels[i].variable;
+    for (uint32_t i = 0; i < in->n_panels; i++) {
+        const uint32_t v = in->panels[i].variable;
         if (v == UINT32_MAX)
             continue;
-        uint64_t *capacity = &l->memory.capacity[(size_t)e->block * l->outputs.n_variable + v];
+        uint64_t *capacity = &in->capacity[(size_t)fby__block_in(in, e) * in->n_variable + v];
         *capacity = fby__max_u64(*capacity, e->data.panels[i].capacity);
     }
 }
@@ -181,15 +185,15 @@ void fby__load_publish(fby__load_job *job, const fby_error *why)
     e->state = why ? FBY__ENTRY_FAILED : FBY__ENTRY_READY;
     e->error = error;
     fby__trace_count(&l->engine.trace, FBY__COUNT_BLOCKS_READ, 1);
-    learn_locked(l, e);
+    learn_locked(job->in, e);
     if (!why)
         fby__shared_offer_locked(l, e);
     if (put_back)
         fby__loader_put_back_locked(l, e);
     else
         fby__loader_entry_done_locked(l, e);
-    job->next_free = l->schedule.free_jobs;
-    l->schedule.free_jobs = job;
+    job->next_free = job->in->free_jobs;
+    job->in->free_jobs = job;
     l->schedule.n_loads--;
     fby__loader_busy_done_locked(l);
     fby__loader_pump_locked(l);

@@ -89,6 +89,15 @@ static bool keeps_whole_blocks(const fby_loader *l)
     return (fby__plan_whole_streams(l->plan) && !by_key) || all <= l->memory.budget_bytes;
 }
 
+/* The first data set that lies in files; NULL: all are in memory. */
+static const fby_dataset *first_of_files(const fby_loader *l)
+{
+    for (uint32_t i = 0; i < l->n_sources; i++)
+        if (fby_dataset_file_count(l->sources[i].ds) && fby__dataset_file_path(l->sources[i].ds, 0))
+            return l->sources[i].ds;
+    return NULL;
+}
+
 /* Threads, engine, cache, buffers: once the plan is accepted. */
 static fby_status start(fby_loader *l, fby_error *err)
 {
@@ -121,8 +130,9 @@ static fby_status start(fby_loader *l, fby_error *err)
     l->schedule.ahead_entries = fby__calloc(l->memory.max_jobs, sizeof *l->schedule.ahead_entries);
     if (!l->schedule.next_epoch_use || !l->schedule.ahead_entries)
         return fby__fail_nomem(err, "the schedule");
-    if (fby_dataset_file_count(l->ds) && fby__dataset_file_path(l->ds, 0)) {
-        fby__io_opts io = {.kind = KIND[fby__dataset_io_engine(l->ds)]};
+    const fby_dataset *files = first_of_files(l);
+    if (files) {
+        fby__io_opts io = {.kind = KIND[fby__dataset_io_engine(files)]};
         FBY__TRY(fby__io_create(&io, &l->engine.io, err));
     }
     FBY__TRY(create_workers(l, err));
@@ -134,7 +144,8 @@ static fby_status start(fby_loader *l, fby_error *err)
     fby_cancel *before = fby_cancel_use(l->engine.token);
     fby_status status = fby__pool_create(l->config.n_threads, "forebay", &l->engine.pool, err);
     (void)fby_cancel_use(before);
-    l->engine.reader.pool = l->engine.pool;
+    for (uint32_t i = 0; i < l->n_sources; i++)
+        l->sources[i].reader.pool = l->engine.pool;
     return status;
 }
 
@@ -145,16 +156,6 @@ static fby_status init_locks(fby_loader *l, fby_error *err)
     return bad ? fby__fail_nomem(err, "the loader's locks") : FBY_OK; /* glibc's initialisers do not fail */
 }
 
-static fby_status take_samples(fby_loader *l, const fby_loader_opts *opts, fby_error *err)
-{
-    if (!opts->samples)
-        return fby__samples_rows(l->ds, &l->samples, err);
-    if (fby__samples_dataset(opts->samples) != l->ds)
-        return fby__fail(err, FBY_E_ARG, "the samples are of another data set than the one given");
-    l->samples = fby_samples_ref(opts->samples);
-    return FBY_OK;
-}
-
 #define MAX_PART_RUNS ((size_t)1 << 22) /* 200 MB while a loader is opened, half of it as long as it is open */
 
 /* Of parts by key, which samples have which. */
@@ -163,7 +164,7 @@ static fby_status take_keys(fby_loader *l, const fby_loader_opts *opts, fby_erro
     fby__key_spans keys;
     if (!opts->part_keys && !opts->part_key)
         return FBY_OK;
-    FBY__TRY(fby__samples_key_spans(l->samples, opts->part_key, MAX_PART_RUNS, opts->n_threads, &keys, err));
+    FBY__TRY(fby__samples_key_spans(l->sources[0].samples, opts->part_key, MAX_PART_RUNS, opts->n_threads, &keys, err));
     l->config.part_spans = fby__calloc(keys.n, sizeof *l->config.part_spans);
     for (size_t i = 0; l->config.part_spans && i < keys.n; i++)
         l->config.part_spans[i] =
@@ -188,7 +189,7 @@ static void choose_batch_size(fby_loader *l, const fby_loader_opts *opts)
     if (opts->batch_elements) {
         l->config.batch_size = fby__min_u64(l->config.batch_size, opts->batch_elements);
         if (!opts->batch_size)
-            l->config.batch_size = fby__max_u64(1, fby__min_u64(l->config.batch_size, fby_samples_count(l->samples)));
+            l->config.batch_size = fby__max_u64(1, fby__min_u64(l->config.batch_size, fby__loader_samples(l)));
     }
 }
 
@@ -196,9 +197,10 @@ static void choose_batch_size(fby_loader *l, const fby_loader_opts *opts)
 static uint32_t list_paddings(const fby_loader *l, fby__padding *out)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < l->outputs.n_sources; i++) {
+    const fby__loader_source *in = &l->sources[0];
+    for (uint32_t i = 0; i < in->n_outputs; i++) {
         const fby__batch_output *o = &l->outputs.shape->outputs[i];
-        if (o->layout == FBY_LAYOUT_PADDED && l->outputs.sources[i].rows == FBY__ROWS_ALL && !l->outputs.sources[i].of_sample)
+        if (o->layout == FBY_LAYOUT_PADDED && in->outputs[i].rows == FBY__ROWS_ALL && !in->outputs[i].of_sample)
             out[n++] = (fby__padding){o->max_rows, o->pad_to_max ? o->max_rows : 0, o->multiple_of};
     }
     return n;
@@ -208,7 +210,7 @@ static uint32_t list_paddings(const fby_loader *l, fby__padding *out)
 static fby_status mixing_of(const fby_loader *l, const fby__epoch *epoch, fby__mixing *out, fby_error *err)
 {
     enum { BATCHES = 64 };
-    fby__padding *paddings = fby__calloc(l->outputs.n_sources, sizeof *paddings);
+    fby__padding *paddings = fby__calloc(l->outputs.shape->n_outputs, sizeof *paddings);
     if (!paddings)
         return fby__fail_nomem(err, "mixing of an epoch");
     const fby_status status = fby__plan_mixing(epoch, BATCHES, paddings, list_paddings(l, paddings), out, err);
@@ -239,6 +241,16 @@ static fby_status measure(fby_loader *l, const fby_loader_opts *opts, const fby_
     return status;
 }
 
+/* The outputs of every source. */
+static fby_status resolve_all(fby_loader *l, const fby_loader_opts *opts, fby_error *err)
+{
+    for (uint32_t i = 0; i < l->n_sources; i++) {
+        FBY__TRY(fby__loader_resolve(&l->sources[i], opts, err));
+        l->outputs.max_panels = (uint32_t)fby__max_u64(l->outputs.max_panels, l->sources[i].n_panels);
+    }
+    return FBY_OK;
+}
+
 static fby_status open_loader(fby_dataset *ds, const fby_loader_opts *opts, fby_loader **out, fby_error *err)
 {
     FBY__TRY(check_options(opts, err));
@@ -251,8 +263,6 @@ static fby_status open_loader(fby_dataset *ds, const fby_loader_opts *opts, fby_
         return status;
     }
     l->pid = fby__process_id();
-    l->ds = fby_dataset_ref(ds);
-    l->memory.n_blocks = fby__dataset_block_count(ds);
     l->config.seed = opts->seed;
     l->config.asked = *opts;
     l->config.asked.outputs = NULL; /* what is borrowed for the call alone */
@@ -272,11 +282,11 @@ static fby_status open_loader(fby_dataset *ds, const fby_loader_opts *opts, fby_
 
     fby__epoch *first = NULL;
     uint32_t n_pieces;
-    if ((status = fby__history_init(&l->history, err)) != FBY_OK || (status = take_samples(l, opts, err)) != FBY_OK ||
-        (status = take_keys(l, opts, err)) != FBY_OK)
+    if ((status = fby__history_init(&l->history, err)) != FBY_OK ||
+        (status = fby__loader_take_source(l, ds, opts->samples, err)) != FBY_OK || (status = take_keys(l, opts, err)) != FBY_OK)
         goto fail;
     choose_batch_size(l, opts);
-    if ((status = fby__loader_resolve(l, opts, err)) != FBY_OK || (status = fby__loader_costs(l, err)) != FBY_OK ||
+    if ((status = resolve_all(l, opts, err)) != FBY_OK || (status = fby__loader_costs(l, err)) != FBY_OK ||
         (status = fby__loader_plan(l, opts, l->config.superbatch_samples = fby__loader_superbatch(l, opts), &l->plan, err)) != FBY_OK)
         goto fail;
     if (fby__plan_part_units(l->plan)) /* a larger one is the same */
@@ -318,16 +328,6 @@ fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loa
         status = open_loader(ds, &o, out, err);
     fby__arena_fini(&arena);
     return status;
-}
-
-static void destroy_panels(fby_loader *l)
-{
-    for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
-        fby__free(l->outputs.panels[i].column);
-        fby__program_destroy(l->outputs.panels[i].program);
-        fby__free(l->outputs.panels[i].layout.columns);
-    }
-    fby__free(l->outputs.panels);
 }
 
 void fby_loader_close(fby_loader *l)
@@ -389,17 +389,9 @@ void fby_loader_close(fby_loader *l)
     fby__plan_destroy(l->plan);
     drop_keys(l);
     fby__batch_shape_unref(l->outputs.shape);
-    for (uint32_t i = 0; i < l->outputs.n_sources; i++)
-        fby__output_source_fini(&l->outputs.sources[i]);
-    fby__free(l->outputs.sources);
     fby__notes_fini(&l->outputs.notes);
-    fby__free(l->outputs.columns);
-    destroy_panels(l);
+    fby__loader_drop_sources(l);
     fby__free(l->memory.cost);
-    fby__free(l->memory.capacity);
-    fby__free(l->memory.lengths);
-    fby_samples_close(l->samples);
-    fby_dataset_close(l->ds);
     (void)pthread_mutex_destroy(&l->schedule.lock);
     (void)pthread_cond_destroy(&l->schedule.idle);
     (void)pthread_mutex_destroy(&l->queue.lock);

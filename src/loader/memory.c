@@ -22,18 +22,18 @@
 #define AUTO_BYTES ((uint64_t)256 << 20) /* a budget that nobody stated is no smaller: room for strings that expand */
 
 /* What a list or string panel of a block has room for; 0 for dense ones. */
-uint64_t fby__loader_capacity(const fby_loader *l, uint32_t block, const fby__read_panel *panel)
+uint64_t fby__loader_capacity(const fby__loader_source *in, uint32_t block, const fby__read_panel *panel)
 {
-    return panel->variable == UINT32_MAX ? 0 : l->memory.capacity[(size_t)block * l->outputs.n_variable + panel->variable];
+    return panel->variable == UINT32_MAX ? 0 : in->capacity[(size_t)block * in->n_variable + panel->variable];
 }
 
 /* Bytes of all panels of a block with these rows. */
-size_t fby__loader_entry_bytes(const fby_loader *l, uint32_t block, uint64_t rows)
+size_t fby__loader_entry_bytes(const fby__loader_source *in, uint32_t block, uint64_t rows)
 {
     size_t total = 0, bytes;
-    for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
-        const fby__read_panel *p = &l->outputs.panels[i];
-        if (fby__panel_bytes(&p->layout, rows, fby__loader_capacity(l, block, p), &bytes, NULL) != FBY_OK ||
+    for (uint32_t i = 0; i < in->n_panels; i++) {
+        const fby__read_panel *p = &in->panels[i];
+        if (fby__panel_bytes(&p->layout, rows, fby__loader_capacity(in, block, p), &bytes, NULL) != FBY_OK ||
             !fby__add_checked(total, bytes, &total))
             return SIZE_MAX / 4;
     }
@@ -55,13 +55,14 @@ static uint64_t capacity_of(const fby__read_panel *p, const fby__table *table, c
 }
 
 /* Reading and decoding rows of one group: what it takes for all columns. */
-static void cost_of_segment(fby_loader *l, const fby__block *block, const fby__read_segment *seg, const fby__table *table,
+static void cost_of_segment(fby__loader_source *in, const fby__block *block, const fby__read_segment *seg, const fby__table *table,
                             fby__block_cost *cost)
 {
+    fby_loader *l = in->loader;
     uint64_t pages = 0, largest = 0;
     fby__file_column origin;
-    for (uint32_t c = 0; c < l->outputs.n_columns; c++) {
-        fby__dataset_file_column(l->ds, block->file, &l->outputs.columns[c], &origin);
+    for (uint32_t c = 0; c < in->n_columns; c++) {
+        fby__dataset_file_column(in->ds, block->file, &in->columns[c], &origin);
         if (origin.origin != FBY__ORIGIN_LEAF)
             continue;
         fby__leaf_bounds bounds;
@@ -76,75 +77,86 @@ static void cost_of_segment(fby_loader *l, const fby__block *block, const fby__r
         fby__max_u64(l->memory.scratch_bytes, (3u << 19) + fby__max_u64(largest, fby__min_u64(pages, FBY__SCRATCH_BYTES)));
 }
 
-static fby_status cost_of_block(fby_loader *l, uint32_t b, const fby__table *table, fby_error *err)
+static fby_status cost_of_block(fby__loader_source *in, uint32_t b, const fby__table *table, fby_error *err)
 {
-    const fby__block *block = fby__dataset_block(l->ds, b);
-    fby__block_cost *cost = &l->memory.cost[b];
+    fby_loader *l = in->loader;
+    const fby__block *block = fby__dataset_block(in->ds, b);
+    fby__block_cost *cost = &in->cost[b];
     fby__read_segment one, *segments = &one;
     fby__file_column origin;
-    cost->samples = cost->least = cost->most = fby__samples_of_block(l->samples, b);
-    if (cost->samples && fby__samples_are_drawn(l->samples))
-        fby__samples_draw_bounds(l->samples, b, &cost->least, &cost->most);
+    cost->samples = cost->least = cost->most = fby__samples_of_block(in->samples, b);
+    if (cost->samples && fby__samples_are_drawn(in->samples))
+        fby__samples_draw_bounds(in->samples, b, &cost->least, &cost->most);
     if (cost->most == 0) /* none, or none that is ever drawn */
         cost->samples = 0;
     if (cost->samples == 0)
         return FBY_OK;
-    fby__samples_range(l->samples, b, 0, cost->samples, &cost->row_begin, &cost->row_end);
+    fby__samples_range(in->samples, b, 0, cost->samples, &cost->row_begin, &cost->row_end);
     uint32_t n = fby__read_segments(table, block, cost->row_begin, cost->row_end, &one, 1);
     if (n > 1 && !(segments = fby__calloc(n, sizeof *segments)))
         return fby__fail_nomem(err, "the blocks' sizes");
     if (n > 1)
         (void)fby__read_segments(table, block, cost->row_begin, cost->row_end, segments, n);
     for (uint32_t i = 0; i < n; i++)
-        cost_of_segment(l, block, &segments[i], table, cost);
+        cost_of_segment(in, block, &segments[i], table, cost);
     if (segments != &one)
         fby__free(segments);
     l->memory.max_segments = n > l->memory.max_segments ? n : l->memory.max_segments;
-    for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
-        const fby__read_panel *p = &l->outputs.panels[i];
+    for (uint32_t i = 0; i < in->n_panels; i++) {
+        const fby__read_panel *p = &in->panels[i];
         if (p->variable == UINT32_MAX)
             continue;
-        fby__dataset_file_column(l->ds, block->file, &l->outputs.columns[p->column[0]], &origin);
-        uint64_t *capacity = &l->memory.capacity[(size_t)b * l->outputs.n_variable + p->variable];
+        fby__dataset_file_column(in->ds, block->file, &in->columns[p->column[0]], &origin);
+        uint64_t *capacity = &in->capacity[(size_t)b * in->n_variable + p->variable];
         *capacity = fby__max_u64(*capacity, capacity_of(p, table, block, &origin));
     }
-    if (fby__loader_entry_bytes(l, b, cost->row_end - cost->row_begin) >= SIZE_MAX / 4)
+    if (fby__loader_entry_bytes(in, b, cost->row_end - cost->row_begin) >= SIZE_MAX / 4)
         return fby__fail(err, FBY_E_UNSUPPORTED, "%s: row group %u decodes to more than memory can hold",
-                         fby__dataset_file_path(l->ds, block->file), block->group);
-    fby__thin_cost(l, b);
-    const fby__room room = fby__thin_room(l, b, cost->row_end - cost->row_begin, cost->thin);
+                         fby__dataset_file_path(in->ds, block->file), block->group);
+    fby__thin_cost(in, b);
+    const fby__room room = fby__thin_room(in, b, cost->row_end - cost->row_begin, cost->thin);
     cost->bytes = slab_bytes(room.stays) + slab_bytes(room.kept);
     cost->load_bytes = cost->bytes + slab_bytes(room.whole); /* where few rows are kept, all of them are there for a moment */
     return FBY_OK;
 }
 
-fby_status fby__loader_costs(fby_loader *l, fby_error *err)
+/* Of all blocks of a source. */
+static fby_status costs_of(fby__loader_source *in, fby_error *err)
 {
-    l->memory.max_segments = 1;
-    for (uint32_t i = 0; i < l->outputs.n_panels; i++)
-        l->outputs.has_firsts |= l->outputs.panels[i].first_only;
-    l->memory.cost = fby__calloc(l->memory.n_blocks, sizeof *l->memory.cost);
-    l->memory.capacity = fby__calloc((size_t)l->memory.n_blocks * l->outputs.n_variable, sizeof *l->memory.capacity);
-    if (!l->memory.cost || !l->memory.capacity)
-        return fby__fail_nomem(err, "the blocks' sizes");
-    FBY__TRY(fby__loader_read_lengths(l, err));
+    fby_loader *l = in->loader;
     fby__table *table = NULL;
     uint32_t file = UINT32_MAX;
     fby_status status = FBY_OK;
-    for (uint32_t b = 0; b < l->memory.n_blocks && status == FBY_OK; b++) {
-        uint32_t f = fby__dataset_block(l->ds, b)->file;
+    in->cost = l->memory.cost + in->first_block;
+    for (uint32_t i = 0; i < in->n_panels; i++)
+        in->has_firsts |= in->panels[i].first_only;
+    if (!(in->capacity = fby__calloc((size_t)in->n_blocks * in->n_variable, sizeof *in->capacity)))
+        return fby__fail_nomem(err, "the blocks' sizes");
+    FBY__TRY(fby__loader_read_lengths(in, err));
+    for (uint32_t b = 0; b < in->n_blocks && status == FBY_OK; b++) {
+        uint32_t f = fby__dataset_block(in->ds, b)->file;
         if (f != file) {
             fby__table_unref(table);
             table = NULL;
             file = f;
-            status = fby__dataset_table(l->ds, f, &table, err);
+            status = fby__dataset_table(in->ds, f, &table, err);
         }
         if (status == FBY_OK)
-            status = cost_of_block(l, b, table, err);
-        l->memory.max_io_bytes = fby__max_u64(l->memory.max_io_bytes, l->memory.cost[b].io_bytes);
+            status = cost_of_block(in, b, table, err);
+        l->memory.max_io_bytes = fby__max_u64(l->memory.max_io_bytes, in->cost[b].io_bytes);
     }
     fby__table_unref(table);
     return status;
+}
+
+fby_status fby__loader_costs(fby_loader *l, fby_error *err)
+{
+    l->memory.max_segments = 1;
+    if (!(l->memory.cost = fby__calloc(l->memory.n_blocks, sizeof *l->memory.cost)))
+        return fby__fail_nomem(err, "the blocks' sizes");
+    for (uint32_t i = 0; i < l->n_sources; i++)
+        FBY__TRY(costs_of(&l->sources[i], err));
+    return FBY_OK;
 }
 
 /* ---- the worst superbatch ---- */
@@ -167,24 +179,24 @@ static int largest_first(const void *a, const void *b)
 }
 
 /* What rows of samples [lo, hi) of a block take. */
-static size_t range_bytes(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi)
+static size_t range_bytes(const fby__loader_source *in, uint32_t block, uint64_t lo, uint64_t hi)
 {
     uint64_t begin, end;
     if (lo == hi)
         return 0;
-    fby__samples_range(l->samples, block, lo, hi, &begin, &end);
-    return fby__loader_entry_bytes(l, block, end - begin);
+    fby__samples_range(in->samples, block, lo, hi, &begin, &end);
+    return fby__loader_entry_bytes(in, block, end - begin);
 }
 
 /* The same as slabs, of a slice. Where few rows of a block are kept, all of a slice's may be: the safe side. */
-static size_t slice_bytes(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi)
+static size_t slice_bytes(const fby__loader_source *in, uint32_t block, uint64_t lo, uint64_t hi)
 {
     uint64_t begin, end;
-    const fby__thin thin = l->memory.cost[block].thin;
+    const fby__thin thin = in->cost[block].thin;
     if (lo == hi || thin.rows || !thin.samples)
-        return fby__slab_class_bytes(range_bytes(l, block, lo, hi));
-    fby__samples_range(l->samples, block, lo, hi, &begin, &end);
-    const fby__room room = fby__thin_room(l, block, end - begin, fby__thin_of(l, block, begin, end, NULL, 0));
+        return fby__slab_class_bytes(range_bytes(in, block, lo, hi));
+    fby__samples_range(in->samples, block, lo, hi, &begin, &end);
+    const fby__room room = fby__thin_room(in, block, end - begin, fby__thin_of(in, block, begin, end, NULL, 0));
     return slab_bytes(room.stays) + slab_bytes(room.kept);
 }
 
@@ -192,30 +204,30 @@ static size_t slice_bytes(const fby_loader *l, uint32_t block, uint64_t lo, uint
  * What a key's run adds to its part's memory. With others of its block it lies in one slab: a class is an eighth larger at most, or a page,
  * and says where its rows are. Alone it has a second slab, of first rows.
  */
-static uint64_t run_bytes(const fby_loader *l, const fby__plan_span *run)
+static uint64_t run_bytes(const fby__loader_source *in, const fby__plan_span *run)
 {
-    const size_t bytes = range_bytes(l, run->block, run->lo, run->hi);
-    return bytes + bytes / 8 + (l->outputs.has_firsts ? 2 : 1) * fby__slab_class_bytes(1);
+    const size_t bytes = range_bytes(in, run->block, run->lo, run->hi);
+    return bytes + bytes / 8 + (in->has_firsts ? 2 : 1) * fby__slab_class_bytes(1);
 }
 
 /* All blocks of the part with the most bytes, or all its runs; without parts, of everything. */
-static uint64_t worst_part(const fby_loader *l, const fby__plan *plan)
+static uint64_t worst_part(const fby__loader_source *in, const fby__plan *plan)
 {
     uint32_t n_units = 0, most = fby__plan_part_units(plan), n_spans;
     const fby__plan_span *spans = fby__plan_spans(plan, &n_spans);
     uint64_t total = 0, worst = 0, *units = NULL;
     if (fby__plan_parts(plan) > 1)
-        units = fby__calloc(spans ? n_spans : l->memory.n_blocks, sizeof *units);
+        units = fby__calloc(spans ? n_spans : in->n_blocks, sizeof *units);
     for (uint32_t i = 0; units && i < n_spans; i++) { /* those of a key side by side */
         n_units += i == 0 || spans[i].key != spans[i - 1].key;
-        units[n_units - 1] += run_bytes(l, &spans[i]);
+        units[n_units - 1] += run_bytes(in, &spans[i]);
     }
-    for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
-        uint64_t bytes = l->memory.cost[b].bytes;
+    for (uint32_t b = 0; b < in->n_blocks; b++) {
+        uint64_t bytes = in->cost[b].bytes;
         total += bytes;
         if (!units || spans)
             continue;
-        n_units += b == 0 || fby__dataset_block(l->ds, b)->file != fby__dataset_block(l->ds, b - 1)->file;
+        n_units += b == 0 || fby__dataset_block(in->ds, b)->file != fby__dataset_block(in->ds, b - 1)->file;
         units[n_units - 1] += bytes;
     }
     if (!units)
@@ -231,32 +243,33 @@ static uint64_t worst_part(const fby_loader *l, const fby__plan *plan)
 struct fby__weights {
     weight *list; /* owned; NULL: not listed yet, or out of memory */
     uint32_t n;
-    uint64_t slice_samples; /* of the plan that they were listed for */
+    const fby__loader_source *in; /* that they are of */
+    uint64_t slice_samples;       /* of the plan that they were listed for */
 };
 typedef struct fby__weights weights;
 
-static void list_weights(const fby_loader *l, const fby__plan *plan, weights *out)
+static void list_weights(const fby__loader_source *in, const fby__plan *plan, weights *out)
 {
     uint32_t n = 0, n_spans;
     const uint64_t slice_samples = fby__plan_slice_samples(plan);
-    if (out->list && out->slice_samples == slice_samples)
+    if (out->list && out->in == in && out->slice_samples == slice_samples)
         return; /* plans of one loader differ in nothing else that matters here */
     fby__free(out->list);
     const fby__plan_span *spans = fby__plan_spans(plan, &n_spans);
     weight *w = fby__calloc(spans ? n_spans : fby__plan_item_limit(plan), sizeof *w);
     for (uint32_t i = 0; w && i < n_spans; i++)
-        w[n++] = (weight){spans[i].hi - spans[i].lo, run_bytes(l, &spans[i])};
-    for (uint32_t b = 0; w && !spans && b < l->memory.n_blocks; b++) {
-        const uint64_t samples = l->memory.cost[b].least,
-                       r = fby__plan_slices_of(plan, l->memory.cost[b].most); /* they differ where blocks are not cut */
+        w[n++] = (weight){spans[i].hi - spans[i].lo, run_bytes(in, &spans[i])};
+    for (uint32_t b = 0; w && !spans && b < in->n_blocks; b++) {
+        const uint64_t samples = in->cost[b].least,
+                       r = fby__plan_slices_of(plan, in->cost[b].most); /* they differ where blocks are not cut */
         for (uint64_t i = 0; i < r; i++) { /* the first slices are the smaller ones by a sample at most: the safe side of all */
             const uint64_t lo = (uint64_t)((unsigned __int128)i * samples / r), hi = (uint64_t)((unsigned __int128)(i + 1) * samples / r);
-            w[n++] = (weight){samples / r, r > 1 ? slice_bytes(l, b, lo, hi) : l->memory.cost[b].bytes};
+            w[n++] = (weight){samples / r, r > 1 ? slice_bytes(in, b, lo, hi) : in->cost[b].bytes};
         }
     }
     if (w)
         qsort(w, n, sizeof *w, denser_first);
-    *out = (weights){.list = w, .n = n, .slice_samples = slice_samples};
+    *out = (weights){.list = w, .n = n, .in = in, .slice_samples = slice_samples};
 }
 
 /* Samples of the longest run of a key. */
@@ -270,13 +283,13 @@ static uint64_t longest_run(const fby__plan *plan)
     return longest;
 }
 
-static uint64_t worst_live(const fby_loader *l, const fby__plan *plan, weights *w)
+static uint64_t worst_live(const fby__loader_source *in, const fby__plan *plan, weights *w)
 {
-    uint64_t total = worst_part(l, plan), largest = 0, most = 0;
-    for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
-        uint64_t bytes = l->memory.cost[b].bytes;
+    uint64_t total = worst_part(in, plan), largest = 0, most = 0;
+    for (uint32_t b = 0; b < in->n_blocks; b++) {
+        uint64_t bytes = in->cost[b].bytes;
         largest = fby__max_u64(largest, bytes);
-        most = fby__max_u64(most, l->memory.cost[b].most);
+        most = fby__max_u64(most, in->cost[b].most);
     }
     const uint64_t streams = fby__plan_own_streams(plan);
     switch (fby__plan_shuffle(plan)) {
@@ -294,7 +307,7 @@ static uint64_t worst_live(const fby_loader *l, const fby__plan *plan, weights *
     } else if (run) { /* one that a stream's border cuts is there on both sides, with what its last windows reach into */
         room = streams * (fby__max_u64(fby__plan_phase_limit(plan), most) + run);
     }
-    list_weights(l, plan, w);
+    list_weights(in, plan, w);
     if (!w->list)
         return total; /* the safe side: as if all were live at once */
     uint64_t live = 0;
@@ -325,8 +338,10 @@ uint64_t fby__loader_fixed_bytes(const fby_loader *l)
     uint64_t arrays = l->config.batch_size * (sizeof *w->item + sizeof *w->sample + sizeof *w->block_row + sizeof *w->first_row +
                                               sizeof *w->n_rows + sizeof *w->row + sizeof *w->entry + sizeof *w->id + sizeof *w->repeats) +
                       fby__made_arrays_bytes(l) + l->outputs.made_scratch_bytes + fby__plan_pool_bytes(l->plan);
-    return (uint64_t)l->config.n_threads * (l->memory.scratch_bytes + arrays) + l->outputs.made_bytes + fby__dataset_memory_bytes(l->ds) +
-           fby__samples_memory_bytes(l->samples) + n_spans * sizeof *spans;
+    uint64_t sources = 0;
+    for (uint32_t i = 0; i < l->n_sources; i++)
+        sources += fby__dataset_memory_bytes(l->sources[i].ds) + fby__samples_memory_bytes(l->sources[i].samples);
+    return (uint64_t)l->config.n_threads * (l->memory.scratch_bytes + arrays) + l->outputs.made_bytes + sources + n_spans * sizeof *spans;
 }
 
 /* Beside blocks. */
@@ -347,6 +362,15 @@ uint64_t fby__loader_all_kept_bytes(const fby_loader *l)
     return total + 2 * moment + other_bytes(l);
 }
 
+/* Of all sources at once. */
+static uint64_t worst_of_all(const fby_loader *l, const fby__plan *plan, weights *w)
+{
+    uint64_t live = 0;
+    for (uint32_t i = 0; i < l->n_sources; i++)
+        live += worst_live(&l->sources[i], fby__plan_source(plan, i), w);
+    return live;
+}
+
 /* The worst superbatch and two blocks beside it, or all blocks, which is less where there are few. */
 static uint64_t minimum_of(const fby_loader *l, const fby__plan *plan, uint64_t live)
 {
@@ -355,7 +379,7 @@ static uint64_t minimum_of(const fby_loader *l, const fby__plan *plan, uint64_t 
     const bool by_key = fby__plan_spans(plan, &n_spans) != NULL; /* rows between runs are there until they are given back */
     for (uint32_t b = 0; b < l->memory.n_blocks; b++)
         block = fby__max_u64(block, l->memory.cost[b].load_bytes +
-                                        (by_key ? fby__slab_class_bytes(range_bytes(l, b, 0, l->memory.cost[b].samples)) : 0));
+                                        (by_key ? fby__slab_class_bytes(range_bytes(&l->sources[0], b, 0, l->memory.cost[b].samples)) : 0));
     return fby__min_u64(live + 2 * block + other_bytes(l), fby__loader_all_kept_bytes(l));
 }
 
@@ -373,12 +397,17 @@ uint32_t fby__loader_jobs(const fby_loader *l)
 /* The superbatch in samples, from what the user said or the default. Depends on the dataset alone, never on the budget. */
 uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts)
 {
-    uint64_t n = fby_samples_count(l->samples), stored = 0, blocks = 0;
-    bool rows = fby_samples_kind(l->samples) == FBY_SAMPLES_ROWS;
-    for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
-        bool counts = rows ? n == fby_dataset_rows(l->ds) || l->memory.cost[b].samples : l->memory.cost[b].samples > 0;
-        stored += counts ? fby__dataset_block(l->ds, b)->stored_bytes : 0;
-        blocks += counts;
+    uint64_t n = 0, stored = 0, blocks = 0;
+    for (uint32_t i = 0; i < l->n_sources; i++) {
+        const fby__loader_source *in = &l->sources[i];
+        const uint64_t own = fby_samples_count(in->samples);
+        const bool all = fby_samples_kind(in->samples) == FBY_SAMPLES_ROWS && own == fby_dataset_rows(in->ds);
+        n += own;
+        for (uint32_t b = 0; b < in->n_blocks; b++) {
+            const bool counts = all || in->cost[b].samples > 0;
+            stored += counts ? fby__dataset_block(in->ds, b)->stored_bytes : 0;
+            blocks += counts;
+        }
     }
     stored = fby__max_u64(stored, 1);
     blocks = fby__max_u64(blocks, 1);
@@ -416,7 +445,8 @@ static void drawn_of(const void *user, uint64_t epoch, const uint32_t *block, ui
 
 fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t samples, fby__plan **out, fby_error *err)
 {
-    if (fby_samples_count(l->samples) == 0)
+    const fby__loader_source *in = &l->sources[0];
+    if (fby_samples_count(in->samples) == 0)
         return fby__fail(err, FBY_E_ARG, "the data set has no rows: nothing to load");
     uint32_t world = opts->world_size ? opts->world_size : 1;
     fby__plan_opts p = {
@@ -445,7 +475,7 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
     fby_status status = counts && files ? FBY_OK : fby__fail_nomem(err, "the plan");
     for (uint32_t b = 0; status == FBY_OK && b < l->memory.n_blocks; b++) {
         counts[b] = l->memory.cost[b].most;
-        files[b] = fby__dataset_block(l->ds, b)->file;
+        files[b] = fby__dataset_block(in->ds, b)->file;
     }
     p.files = files;
     p.spans = l->config.part_spans;
@@ -459,15 +489,15 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
     p.no_warmup = opts->no_warmup;
     p.batch_elements = opts->batch_elements;
     p.bucket_samples = opts->bucket_samples;
-    const fby_sample_kind kind = fby_samples_kind(l->samples);
+    const fby_sample_kind kind = fby_samples_kind(in->samples);
     if (status == FBY_OK && opts->bucket_samples && kind != FBY_SAMPLES_GROUPS)
         status = fby__fail(err, FBY_E_ARG, "length buckets were asked for, but all samples have one length (%s): of groups they make sense",
                            kind == FBY_SAMPLES_ROWS ? "rows" : "windows");
     if (opts->batch_elements || kind == FBY_SAMPLES_GROUPS)
         p.lengths = lengths_of;
-    p.lengths_user = l->samples;
-    if (fby__samples_are_drawn(l->samples))
-        p.draws = (fby__plan_draws){fby_samples_count(l->samples), draws_of, drawn_of, l->samples};
+    p.lengths_user = in->samples;
+    if (fby__samples_are_drawn(in->samples))
+        p.draws = (fby__plan_draws){fby_samples_count(in->samples), draws_of, drawn_of, in->samples};
     if (status == FBY_OK)
         status = fby__plan_create(counts, l->memory.n_blocks, &p, out, err);
     fby__free(counts);
@@ -513,7 +543,10 @@ static fby_status asked_budget(const fby_loader *l, const fby_loader_opts *opts,
     return FBY_OK;
 }
 
-uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan, weights *w) { return minimum_of(l, plan, worst_live(l, plan, w)); }
+uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan, weights *w)
+{
+    return minimum_of(l, plan, worst_of_all(l, plan, w));
+}
 
 fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_error *err)
 {
@@ -525,7 +558,7 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_er
     l->memory.least_values_bytes = fby__loader_least_values_bytes(l);
     FBY__TRY(asked_budget(l, opts, &limit, err));
     uint64_t most = limit ? limit : l->memory.limits.available_bytes / 10 * 9;
-    l->memory.live_bytes = worst_live(l, l->plan, &w);
+    l->memory.live_bytes = worst_of_all(l, l->plan, &w);
     uint64_t minimum = l->memory.minimum_bytes = minimum_of(l, l->plan, l->memory.live_bytes);
     const fby_status status = minimum > most ? fby__loader_refuse_budget(l, opts, most, minimum, &w, err) : FBY_OK;
     fby__free(w.list);

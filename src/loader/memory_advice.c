@@ -22,7 +22,8 @@ static bool trial_fits(trial *t, uint64_t samples)
         l->plan = own;
         return false;
     }
-    l->memory.densest_rows = 0;
+    for (uint32_t i = 0; i < l->n_sources; i++)
+        l->sources[i].densest_rows = 0;
     l->memory.least_flight_bytes = fby__loader_flight_bytes(l, 2);
     l->memory.least_values_bytes = fby__loader_least_values_bytes(l);
     const bool fits = fby__loader_minimum(l, l->plan, t->w) <= t->limit;
@@ -38,7 +39,7 @@ static uint64_t largest_superbatch(trial *t)
     if (asked == FBY_SHUFFLE_BLOCK || asked == FBY_SHUFFLE_NONE)
         return 0;
     t->opts.shuffle = FBY_SHUFFLE_SUPERBATCH;
-    uint64_t lo = trial_fits(t, 1), hi = lo ? fby_samples_count(t->l->samples) : 0;
+    uint64_t lo = trial_fits(t, 1), hi = lo ? fby__loader_samples(t->l) : 0;
     for (int step = 0; step < 40 && lo < hi; step++) {
         const uint64_t mid = lo + (hi - lo + 1) / 2;
         if (trial_fits(t, mid))

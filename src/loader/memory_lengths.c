@@ -18,19 +18,19 @@ typedef struct measured {
 } measured;
 
 typedef struct measuring {
-    const fby_loader *l;
+    const fby__loader_source *in;
     measured *found;  /* owned: per block and variable panel */
     uint32_t *number; /* owned: of the variable panel that a column of the scan is of */
 } measuring;
 
 static bool wanted(void *user, uint32_t block, uint64_t *out_begin, uint64_t *out_end)
 {
-    const fby_loader *l = ((const measuring *)user)->l;
-    const fby__block *b = fby__dataset_block(l->ds, block);
-    const uint64_t n = fby__samples_of_block(l->samples, block);
+    const fby__loader_source *in = ((const measuring *)user)->in;
+    const fby__block *b = fby__dataset_block(in->ds, block);
+    const uint64_t n = fby__samples_of_block(in->samples, block);
     if (n == 0)
         return false;
-    fby__samples_range(l->samples, block, 0, n, out_begin, out_end);
+    fby__samples_range(in->samples, block, 0, n, out_begin, out_end);
     *out_end = fby__min_u64(*out_end, b->row_end - b->row_begin); /* what lies beyond is another block's */
     return true;
 }
@@ -39,7 +39,7 @@ static fby_status measure_column(void *user, void *local, const fby__scan_rows *
                                  const char *constant, fby_error *err)
 {
     const measuring *m = user;
-    measured *at = &m->found[(size_t)rows->block_number * m->l->outputs.n_variable + m->number[c]]; /* one thread has all of a block */
+    measured *at = &m->found[(size_t)rows->block_number * m->in->n_variable + m->number[c]]; /* one thread has all of a block */
     const uint64_t same = constant ? strlen(constant) : 0;
     (void)local;
     (void)err; /* nothing fails */
@@ -53,12 +53,12 @@ static fby_status measure_column(void *user, void *local, const fby__scan_rows *
     return FBY_OK;
 }
 
-static void learn(fby_loader *l, const measured *found)
+static void learn(fby__loader_source *in, const measured *found)
 {
-    const uint32_t n = l->outputs.n_variable;
-    for (size_t i = 0; i < (size_t)l->memory.n_blocks * n; i++) {
-        fby__lengths *lengths = &l->memory.lengths[i % n];
-        l->memory.capacity[i] = fby__max_u64(l->memory.capacity[i], found[i].used);
+    const uint32_t n = in->n_variable;
+    for (size_t i = 0; i < (size_t)in->n_blocks * n; i++) {
+        fby__lengths *lengths = &in->lengths[i % n];
+        in->capacity[i] = fby__max_u64(in->capacity[i], found[i].used);
         lengths->sum += found[i].sum;
         lengths->longest = fby__max_u64(lengths->longest, found[i].longest);
         if (found[i].rows && (double)found[i].sum / (double)found[i].rows > lengths->densest)
@@ -66,27 +66,27 @@ static void learn(fby_loader *l, const measured *found)
     }
 }
 
-static fby_status read_columns(fby_loader *l, measuring *m, fby_error *err)
+static fby_status read_columns(fby__loader_source *in, measuring *m, fby_error *err)
 {
     uint32_t n = 0;
-    fby__read_column *columns = fby__calloc(l->outputs.n_variable, sizeof *columns);
-    m->found = fby__calloc((size_t)l->memory.n_blocks * l->outputs.n_variable, sizeof *m->found);
-    m->number = fby__calloc(l->outputs.n_variable, sizeof *m->number);
+    fby__read_column *columns = fby__calloc(in->n_variable, sizeof *columns);
+    m->found = fby__calloc((size_t)in->n_blocks * in->n_variable, sizeof *m->found);
+    m->number = fby__calloc(in->n_variable, sizeof *m->number);
     fby_status status = columns && m->found && m->number ? FBY_OK : fby__fail_nomem(err, "the sizes of lists and strings");
-    for (uint32_t i = 0; status == FBY_OK && i < l->outputs.n_panels; i++) {
-        const fby__read_panel *p = &l->outputs.panels[i];
+    for (uint32_t i = 0; status == FBY_OK && i < in->n_panels; i++) {
+        const fby__read_panel *p = &in->panels[i];
         if (p->variable == UINT32_MAX)
             continue;
-        columns[n] = (fby__read_column){.in = l->outputs.columns[p->column[0]], .panel_column = p->layout.columns[0], .layout = p->layout};
+        columns[n] = (fby__read_column){.in = in->columns[p->column[0]], .panel_column = p->layout.columns[0], .layout = p->layout};
         columns[n].panel_column.missing = FBY__MISSING_FILL;
         columns[n].layout.columns = &columns[n].panel_column;
         m->number[n++] = p->variable;
     }
     if (status == FBY_OK)
-        status = fby__read_columns(&(fby__column_reader){.ds = l->ds,
+        status = fby__read_columns(&(fby__column_reader){.ds = in->ds,
                                                          .columns = columns,
                                                          .n_columns = n,
-                                                         .n_threads = l->config.n_threads,
+                                                         .n_threads = in->loader->config.n_threads,
                                                          .user = m,
                                                          .wanted = wanted,
                                                          .column = measure_column},
@@ -95,15 +95,15 @@ static fby_status read_columns(fby_loader *l, measuring *m, fby_error *err)
     return status;
 }
 
-fby_status fby__loader_read_lengths(fby_loader *l, fby_error *err)
+fby_status fby__loader_read_lengths(fby__loader_source *in, fby_error *err)
 {
-    measuring m = {.l = l};
-    if (!l->config.asked.memory_all || l->outputs.n_variable == 0)
+    measuring m = {.in = in};
+    if (!in->loader->config.asked.memory_all || in->n_variable == 0)
         return FBY_OK;
-    l->memory.lengths = fby__calloc(l->outputs.n_variable, sizeof *l->memory.lengths);
-    fby_status status = l->memory.lengths ? read_columns(l, &m, err) : fby__fail_nomem(err, "the sizes of lists and strings");
+    in->lengths = fby__calloc(in->n_variable, sizeof *in->lengths);
+    fby_status status = in->lengths ? read_columns(in, &m, err) : fby__fail_nomem(err, "the sizes of lists and strings");
     if (status == FBY_OK)
-        learn(l, m.found);
+        learn(in, m.found);
     fby__free(m.found);
     fby__free(m.number);
     return status;

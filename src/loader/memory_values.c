@@ -28,12 +28,12 @@
 
 /* ---- rows ---- */
 
-static uint64_t block_rows(const fby_loader *l, uint32_t b)
+static uint64_t block_rows(const fby__loader_source *in, uint32_t b)
 {
-    const fby__block_cost *c = &l->memory.cost[b];
+    const fby__block_cost *c = &in->cost[b];
     uint64_t most;
-    return fby__mul_u64_checked(c->samples, fby_samples_max_rows(l->samples), &most) ? fby__min_u64(c->row_end - c->row_begin, most)
-                                                                                     : c->row_end - c->row_begin;
+    return fby__mul_u64_checked(c->samples, fby_samples_max_rows(in->samples), &most) ? fby__min_u64(c->row_end - c->row_begin, most)
+                                                                                      : c->row_end - c->row_begin;
 }
 
 typedef struct density {
@@ -48,23 +48,23 @@ static int denser_first(const void *a, const void *b)
 }
 
 /* Rows of a sample in the mean, in the densest superbatch that could come. */
-static double densest_mean(const fby_loader *l)
+static double densest_mean(const fby__loader_source *in)
 {
-    density *d = fby__calloc(l->memory.n_blocks, sizeof *d);
+    density *d = fby__calloc(in->n_blocks, sizeof *d);
     uint64_t most = 0, rows = 0, samples = 0;
     uint32_t n = 0;
-    for (uint32_t b = 0; d && b < l->memory.n_blocks; b++) {
-        if (l->memory.cost[b].samples)
-            d[n++] = (density){fby__max_u64(l->memory.cost[b].least, 1), block_rows(l, b)};
-        most = fby__max_u64(most, l->memory.cost[b].most);
+    for (uint32_t b = 0; d && b < in->n_blocks; b++) {
+        if (in->cost[b].samples)
+            d[n++] = (density){fby__max_u64(in->cost[b].least, 1), block_rows(in, b)};
+        most = fby__max_u64(most, in->cost[b].most);
     }
     if (!d)
-        return (double)fby_samples_max_rows(l->samples); /* the safe side */
+        return (double)fby_samples_max_rows(in->samples); /* the safe side */
     qsort(d, n, sizeof *d, denser_first);
-    const uint64_t all = fby_samples_count(l->samples);
-    uint64_t room = fby__plan_own_streams(l->plan);
-    if (fby__plan_shuffle(l->plan) == FBY__SHUFFLE_FULL ||
-        !fby__mul_u64_checked(room, fby__max_u64(fby__plan_phase_limit(l->plan), most), &room))
+    const uint64_t all = fby_samples_count(in->samples);
+    uint64_t room = fby__plan_own_streams(in->loader->plan);
+    if (fby__plan_shuffle(fby__source_plan(in)) == FBY__SHUFFLE_FULL ||
+        !fby__mul_u64_checked(room, fby__max_u64(fby__plan_phase_limit(fby__source_plan(in)), most), &room))
         room = all;
     for (uint32_t i = 0; i < n && samples < room; i++) {
         samples += d[i].samples;
@@ -75,34 +75,34 @@ static double densest_mean(const fby_loader *l)
 }
 
 /* The most rows that n neighbours have; of many samples, that the blocks have which n neighbours may lie in. */
-static uint64_t neighbours(const fby_loader *l, uint64_t n)
+static uint64_t neighbours(const fby__loader_source *in, uint64_t n)
 {
-    const bool exact = fby_samples_count(l->samples) <= EXACT_SAMPLES;
+    const bool exact = fby_samples_count(in->samples) <= EXACT_SAMPLES;
     uint64_t rows = 0, most = 0, held = 0, row, n_rows;
     uint32_t first = 0; /* of the window, and what of this block has left it */
     uint64_t left_first = 0;
-    for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
-        const uint64_t count = l->memory.cost[b].samples;
+    for (uint32_t b = 0; b < in->n_blocks; b++) {
+        const uint64_t count = in->cost[b].samples;
         for (uint64_t i = 0; exact && i < count; i++) {
-            fby__samples_at(l->samples, b, i, &row, &n_rows);
+            fby__samples_at(in->samples, b, i, &row, &n_rows);
             rows += n_rows;
             for (held++; held > n; held--) {
-                for (; left_first == l->memory.cost[first].samples; left_first = 0)
+                for (; left_first == in->cost[first].samples; left_first = 0)
                     first++;
-                fby__samples_at(l->samples, first, left_first++, &row, &n_rows);
+                fby__samples_at(in->samples, first, left_first++, &row, &n_rows);
                 rows -= n_rows;
             }
             most = fby__max_u64(most, rows);
         }
         if (exact)
             continue;
-        rows += block_rows(l, b);
+        rows += block_rows(in, b);
         held += count;
         most = fby__max_u64(most, rows);
-        for (; first < b && held - l->memory.cost[first].samples + 1 >= n;
+        for (; first < b && held - in->cost[first].samples + 1 >= n;
              first++) { /* n neighbours that begin there end before the next block */
-            held -= l->memory.cost[first].samples;
-            rows -= block_rows(l, first);
+            held -= in->cost[first].samples;
+            rows -= block_rows(in, first);
         }
     }
     return most;
@@ -114,29 +114,30 @@ static double most_drawn(uint64_t n, double mean, double longest)
     return fmin(sum + third + sqrt(third * third + 2 * sum * longest * SURE), (double)n * longest);
 }
 
-static uint64_t drawn(const fby_loader *l, uint64_t n)
+static uint64_t drawn(const fby__loader_source *in, uint64_t n)
 {
-    const double most = most_drawn(n, l->memory.densest_rows, (double)fby_samples_max_rows(l->samples));
+    const double most = most_drawn(n, in->densest_rows, (double)fby_samples_max_rows(in->samples));
     return most < 0x1p62 ? (uint64_t)most : (uint64_t)1 << 62;
 }
 
 /* At most in so many batches. */
-static uint64_t rows_of(const fby_loader *l, uint64_t batches)
+static uint64_t rows_of(const fby__loader_source *in, uint64_t batches)
 {
-    const uint64_t longest = fby_samples_max_rows(l->samples), streams = fby__plan_own_streams(l->plan);
+    const fby_loader *l = in->loader;
+    const uint64_t longest = fby_samples_max_rows(in->samples), streams = fby__plan_own_streams(l->plan);
     uint64_t n, most, rows = UINT64_MAX;
     if (l->config.asked.batch_elements) /* a single sample may have more */
         return fby__mul_u64_checked(batches, fby__max_u64(l->config.asked.batch_elements, longest), &most) ? most : UINT64_MAX;
     if (!fby__mul_u64_checked(batches, l->config.batch_size, &n) || !fby__mul_u64_checked(n, longest, &most))
         return UINT64_MAX;
-    switch (fby__plan_shuffle(l->plan)) {
+    switch (fby__plan_shuffle(fby__source_plan(in))) {
     case FBY__SHUFFLE_NONE: /* of several ranks, each batch is a run of its own */
-        rows = fby__plan_world_size(l->plan) == 1 ? neighbours(l, n) : batches * neighbours(l, l->config.batch_size);
+        rows = fby__plan_world_size(l->plan) == 1 ? neighbours(in, n) : batches * neighbours(in, l->config.batch_size);
         break;
-    case FBY__SHUFFLE_BLOCK: rows = streams * neighbours(l, n / streams + 1); break;
+    case FBY__SHUFFLE_BLOCK: rows = streams * neighbours(in, n / streams + 1); break;
     case FBY__SHUFFLE_FULL:
     case FBY__SHUFFLE_SUPERBATCH:
-        rows = drawn(l, fby__max_u64(n, l->config.asked.bucket_samples));
+        rows = drawn(in, fby__max_u64(n, l->config.asked.bucket_samples));
         break; /* the longest of a bucket come together */
     }
     return fby__min_u64(rows, most);
@@ -144,36 +145,38 @@ static uint64_t rows_of(const fby_loader *l, uint64_t batches)
 
 /* ---- bytes ---- */
 
-static bool is_known(const fby_loader *l, uint32_t i)
+static bool is_known(const fby__loader_source *in, uint32_t i)
 {
-    return fby__batch_output_varies(&l->outputs.shape->outputs[i]) && l->outputs.sources[i].rows == FBY__ROWS_ALL &&
-           !l->outputs.sources[i].of_sample;
+    return fby__batch_output_varies(&in->loader->outputs.shape->outputs[i]) && in->outputs[i].rows == FBY__ROWS_ALL &&
+           !in->outputs[i].of_sample;
 }
 
 /* Elements along the padded axis, over all samples of so many batches. */
-static double padded_rows(const fby_loader *l, const fby__batch_output *o, uint64_t batches, uint64_t rows)
+static double padded_rows(const fby__loader_source *in, const fby__batch_output *o, uint64_t batches, uint64_t rows)
 {
-    const uint64_t longest = fby__min_u64(fby_samples_max_rows(l->samples), o->max_rows);
+    const fby_loader *l = in->loader;
+    const uint64_t longest = fby__min_u64(fby_samples_max_rows(in->samples), o->max_rows);
     const uint64_t length = fby__div_up_u64(o->pad_to_max ? o->max_rows : longest, o->multiple_of) * o->multiple_of;
     const double all = (double)batches * (double)l->config.batch_size * (double)length;
     /* Of batches by rows, as many samples of one row as there could be beside the longest do not come: half of the batch is padding. */
     return l->config.asked.batch_elements && !o->pad_to_max ? fmin(all, 2 * (double)rows) : all;
 }
 
-uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth)
+static uint64_t flight_bytes(fby__loader_source *in, uint32_t depth)
 {
+    fby_loader *l = in->loader;
     const uint64_t batches = (uint64_t)depth + fby__min_u64((uint64_t)l->config.n_threads, depth);
     uint64_t rows = 0;
     double bytes = 0;
     for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
         const fby__batch_output *o = &l->outputs.shape->outputs[i];
-        if (!is_known(l, i))
+        if (!is_known(in, i))
             continue;
-        if (l->memory.densest_rows == 0)
-            l->memory.densest_rows = densest_mean(l);
-        rows = rows ? rows : rows_of(l, batches);
-        const double cut = (double)batches * (double)l->config.batch_size * (double)l->outputs.sources[i].max_rows;
-        bytes += o->layout == FBY_LAYOUT_PADDED ? padded_rows(l, o, batches, rows) * (double)(o->row_bytes + !o->want_lengths)
+        if (in->densest_rows == 0)
+            in->densest_rows = densest_mean(in);
+        rows = rows ? rows : rows_of(in, batches);
+        const double cut = (double)batches * (double)l->config.batch_size * (double)in->outputs[i].max_rows;
+        bytes += o->layout == FBY_LAYOUT_PADDED ? padded_rows(in, o, batches, rows) * (double)(o->row_bytes + !o->want_lengths)
                                                 : fmin((double)rows, cut) * (double)o->row_bytes;
     }
     bytes *= ROUNDED;
@@ -187,16 +190,16 @@ static double element_bytes(const fby__batch_output *o)
 }
 
 /* Rows of a sample that are delivered, or elements of a list, on average. */
-static double mean_length(const fby_loader *l, const fby__output_source *s, const fby__batch_output *o)
+static double mean_length(const fby__loader_source *in, const fby__output_source *s, const fby__batch_output *o)
 {
-    const fby__read_panel *p = s->from < FBY_FROM_SAMPLE_INDEX && !s->maker ? &l->outputs.panels[s->panel] : NULL;
+    const fby__read_panel *p = s->from < FBY_FROM_SAMPLE_INDEX && !s->maker ? &in->panels[s->panel] : NULL;
     const bool lists = p && p->variable != UINT32_MAX && s->rows != FBY__ROWS_ALL;
     double samples = 0, length = 0;
-    for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
-        const fby__block_cost *c = &l->memory.cost[b];
+    for (uint32_t b = 0; b < in->n_blocks; b++) {
+        const fby__block_cost *c = &in->cost[b];
         const uint64_t rows = c->thin.rows ? c->thin.rows : c->row_end - c->row_begin;
         samples += lists ? (double)rows : (double)c->samples;
-        length += c->samples == 0 ? 0 : lists ? (double)fby__loader_capacity(l, b, p) : (double)rows;
+        length += c->samples == 0 ? 0 : lists ? (double)fby__loader_capacity(in, b, p) : (double)rows;
     }
     const bool padded = o->layout == FBY_LAYOUT_PADDED;
     const double mean = length / (samples > 0 ? samples : 1);
@@ -206,62 +209,90 @@ static double mean_length(const fby_loader *l, const fby__output_source *s, cons
 }
 
 /* The lengths of what an output delivers, where they were measured. */
-static const fby__lengths *lengths_of(const fby_loader *l, const fby__output_source *s)
+static const fby__lengths *lengths_of(const fby__loader_source *in, const fby__output_source *s)
 {
-    const fby__read_panel *p = s->from < FBY_FROM_SAMPLE_INDEX && !s->maker ? &l->outputs.panels[s->panel] : NULL;
-    return l->memory.lengths && p && p->variable != UINT32_MAX && s->rows != FBY__ROWS_ALL ? &l->memory.lengths[p->variable] : NULL;
+    const fby__read_panel *p = s->from < FBY_FROM_SAMPLE_INDEX && !s->maker ? &in->panels[s->panel] : NULL;
+    return in->lengths && p && p->variable != UINT32_MAX && s->rows != FBY__ROWS_ALL ? &in->lengths[p->variable] : NULL;
 }
 
 /* The most elements of n samples, as in flight at once: neighbours may be the longest, but there are no more than all. */
-static double most_elements(const fby_loader *l, const fby__output_source *s, const fby__batch_output *o, uint64_t n)
+static double most_elements(const fby__loader_source *in, const fby__output_source *s, const fby__batch_output *o, uint64_t n)
 {
-    const fby__lengths *lengths = lengths_of(l, s);
+    const fby__lengths *lengths = lengths_of(in, s);
     const bool padded = o->layout == FBY_LAYOUT_PADDED;
     const double most = (double)(padded ? fby__min_u64(s->max_rows, o->max_rows) : s->max_rows);
     const double longest = fmin((double)lengths->longest, most), mean = fmin(lengths->densest, most);
     if (padded)
         return (double)n *
                (o->pad_to_max ? (double)o->max_rows : (double)(fby__div_up_u64((uint64_t)longest, o->multiple_of) * o->multiple_of));
-    const fby__shuffle shuffle = fby__plan_shuffle(l->plan);
+    const fby__shuffle shuffle = fby__plan_shuffle(fby__source_plan(in));
     if (shuffle == FBY__SHUFFLE_FULL || shuffle == FBY__SHUFFLE_SUPERBATCH)
         return most_drawn(n, mean, longest);
     return fmin((double)n * longest, fmax((double)lengths->sum, most_drawn(n, mean, longest)));
 }
 
 /* A batch is there twice for a moment where its pieces came one by one; and the memory of each piece is whole pages. */
-uint64_t fby__loader_least_values_bytes(fby_loader *l)
+static uint64_t least_values_bytes(fby__loader_source *in)
 {
+    fby_loader *l = in->loader;
     const uint64_t pieces = fby__min_u64(l->config.batch_size, PIECES_A_STREAM * (uint64_t)fby__plan_own_streams(l->plan)) + 1;
-    bool is_set = l->memory.listed_sample_bytes > 0;
+    bool is_set = in->listed_sample_bytes > 0;
     for (uint32_t i = 0; i < l->outputs.shape->n_outputs && !is_set; i++) {
         const fby__batch_output *o = &l->outputs.shape->outputs[i];
-        if (!fby__batch_output_varies(o) || is_known(l, i))
+        if (!fby__batch_output_varies(o) || is_known(in, i))
             continue;
-        const double mean = mean_length(l, &l->outputs.sources[i], o); /* of strings in dictionaries, metadata says little */
-        l->memory.listed_sample_bytes += element_bytes(o) * (element_bytes(o) > 1 ? mean : fmax(mean, LEAST_STRING_BYTES));
+        const double mean = mean_length(in, &in->outputs[i], o); /* of strings in dictionaries, metadata says little */
+        in->listed_sample_bytes += element_bytes(o) * (element_bytes(o) > 1 ? mean : fmax(mean, LEAST_STRING_BYTES));
     }
-    const double bytes = 2.5 * (double)l->config.batch_size * l->memory.listed_sample_bytes +
+    const double bytes = 2.5 * (double)l->config.batch_size * in->listed_sample_bytes +
                          (double)l->outputs.shape->n_ragged * (double)pieces * (double)fby__slab_class_bytes(1);
     return bytes < 0x1p62 ? (uint64_t)bytes : (uint64_t)1 << 62;
 }
 
 /* Of the lists and strings of as many batches as there are. */
-uint64_t fby__loader_listed_values_bytes(const fby_loader *l)
+static uint64_t listed_values_bytes(const fby__loader_source *in)
 {
+    const fby_loader *l = in->loader;
     const uint64_t depth = l->config.depth, joined = fby__min_u64((uint64_t)l->config.n_threads, depth);
     const double average =
         1.25 * (double)l->config.batch_size * (double)(depth + FBY__SPARE_BATCHES) * (l->config.asked.memory_all ? 2 : 1);
     double bytes = 0;
     for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
         const fby__batch_output *o = &l->outputs.shape->outputs[i];
-        const fby__output_source *s = &l->outputs.sources[i];
-        if (!fby__batch_output_varies(o) || is_known(l, i))
+        const fby__output_source *s = &in->outputs[i];
+        if (!fby__batch_output_varies(o) || is_known(in, i))
             continue;
-        bytes += element_bytes(o) * (lengths_of(l, s)
-                                         ? ROUNDED * most_elements(l, s, o, l->config.batch_size * (depth + FBY__SPARE_BATCHES + joined))
-                                         : average * mean_length(l, s, o));
+        bytes += element_bytes(o) * (lengths_of(in, s)
+                                         ? ROUNDED * most_elements(in, s, o, l->config.batch_size * (depth + FBY__SPARE_BATCHES + joined))
+                                         : average * mean_length(in, s, o));
     }
     return bytes < 0x1p62 ? (uint64_t)bytes : (uint64_t)1 << 62;
+}
+
+/* Of several sources, the most that batches would take if all of their samples were of one. */
+
+uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < l->n_sources; i++)
+        most = fby__max_u64(most, flight_bytes(&l->sources[i], depth));
+    return most;
+}
+
+uint64_t fby__loader_least_values_bytes(fby_loader *l)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < l->n_sources; i++)
+        most = fby__max_u64(most, least_values_bytes(&l->sources[i]));
+    return most;
+}
+
+uint64_t fby__loader_listed_values_bytes(const fby_loader *l)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < l->n_sources; i++)
+        most = fby__max_u64(most, listed_values_bytes(&l->sources[i]));
+    return most;
 }
 
 /*

@@ -58,9 +58,9 @@ static const char *shared_column(const fby_output *a, const fby_output *b)
 }
 
 /* The last steps of a column are asked for by themselves, and are in an output for which no steps were named: the target is in the input. */
-static fby_status note_covered(fby_loader *l, const fby__plan_output *whole, const fby__plan_output *target, fby_error *err)
+static fby_status note_covered(fby__loader_source *in, const fby__plan_output *whole, const fby__plan_output *target, fby_error *err)
 {
-    const unsigned long long length = fby_samples_max_rows(l->samples), begin = target->step, end = begin + target->n_steps;
+    const unsigned long long length = fby_samples_max_rows(in->samples), begin = target->step, end = begin + target->n_steps;
     const char *column = shared_column(whole->spec, target->spec);
     char steps[64];
     if (!column)
@@ -70,7 +70,7 @@ static fby_status note_covered(fby_loader *l, const fby__plan_output *whole, con
     else
         (void)snprintf(steps, sizeof steps, "step %llu", begin);
     return fby__notes_put(
-        &l->outputs.notes, err,
+        &in->loader->outputs.notes, err,
         "output '%.200s' takes all %llu steps of a window, and with them those of '%.200s' that output '%.200s' asks for, "
         "%s of %llu: write .steps(0, %llu) (of a pipeline file: steps: [0, %llu]) if that is the target, or with 0 and "
         "%llu if it is meant",
@@ -78,7 +78,7 @@ static fby_status note_covered(fby_loader *l, const fby__plan_output *whole, con
 }
 
 /* Stacked columns of several types become float32 where nobody named a dtype: large integers are rounded. Dates are small ones. */
-static fby_status note_rounded(fby_loader *l, const fby__plan_output *o, fby_error *err)
+static fby_status note_rounded(fby__loader_source *in, const fby__plan_output *o, fby_error *err)
 {
     const fby_output *spec = o->spec;
     named wide = {0};
@@ -88,14 +88,14 @@ static fby_status note_rounded(fby_loader *l, const fby__plan_output *o, fby_err
     for (size_t i = 0; i < spec->n_columns; i++) {
         const fby_dtype stored = o->stored[i];
         floats |= fby__dtype_is_float(stored);
-        if (!fby__dtype_is_float(stored) && fby_dtype_bytes(stored) >= 4 && l->outputs.columns[o->column[i]].leaf->kind != FBY_KIND_DATE)
+        if (!fby__dtype_is_float(stored) && fby_dtype_bytes(stored) >= 4 && in->columns[o->column[i]].leaf->kind != FBY_KIND_DATE)
             name_column(&wide, spec->columns[i], fby_dtype_name(stored));
     }
     if (wide.n == 0)
         return FBY_OK;
     end_names(&wide);
     return fby__notes_put(
-        &l->outputs.notes, err,
+        &in->loader->outputs.notes, err,
         "output '%.200s' stacks columns of different types as float32, which rounds integers above 16777216 (2^24): %s. "
         "If there are such values, write .cast(\"%s\") (of a pipeline file: dtype: %s); .cast(\"float32\") says that they "
         "are small, or need no more digits",
@@ -109,7 +109,7 @@ fby_status fby__loader_note_optional(fby_loader *l, const char *name, const char
     return fby__notes_put(&l->outputs.notes, err, "output '%.200s' is optional, and left out of all batches: %.900s", name, why);
 }
 
-fby_status fby__loader_note_left_out(fby_loader *l, const fby_field *const *fields, size_t n, fby_error *err)
+fby_status fby__loader_note_left_out(fby__loader_source *in, const fby_field *const *fields, size_t n, fby_error *err)
 {
     named list = {0};
     const fby_field *inside = NULL; /* a field of structs in a list, which can be an output */
@@ -125,7 +125,7 @@ fby_status fby__loader_note_left_out(fby_loader *l, const fby_field *const *fiel
     if (n == 0)
         return FBY_OK;
     end_names(&list);
-    return fby__notes_put(&l->outputs.notes, err,
+    return fby__notes_put(&in->loader->outputs.notes, err,
                           "without outputs, batches have every column that can be a tensor, and %s cannot: read %s through "
                           "Arrow%s%.200s%s",
                           list.text, n == 1 ? "it" : "them", inside ? ", or name a field in outputs, such as '" : "",
@@ -196,19 +196,20 @@ fby_status fby__loader_notes_order(fby_loader *l, const fby_loader_opts *opts, f
     return note_slices(l, opts, err);
 }
 
-fby_status fby__loader_notes_make(fby_loader *l, const fby__plan_output *outputs, size_t n, fby_error *err)
+fby_status fby__loader_notes_make(fby__loader_source *in, const fby__plan_output *outputs, size_t n, fby_error *err)
 {
+    fby_loader *l = in->loader;
     for (size_t i = 0; i < n && l->outputs.notes.n < MAX_NOTES; i++)
-        FBY__TRY(note_rounded(l, &outputs[i], err));
-    if (fby_samples_kind(l->samples) != FBY_SAMPLES_WINDOWS)
+        FBY__TRY(note_rounded(in, &outputs[i], err));
+    if (fby_samples_kind(in->samples) != FBY_SAMPLES_WINDOWS)
         return FBY_OK;
     for (size_t i = 0; i < n; i++) {
         const fby__plan_output *target = &outputs[i];
-        if (!is_values(target->spec) || target->step == 0 || target->step + target->n_steps != fby_samples_max_rows(l->samples))
+        if (!is_values(target->spec) || target->step == 0 || target->step + target->n_steps != fby_samples_max_rows(in->samples))
             continue;
         for (size_t k = 0; k < n && l->outputs.notes.n < MAX_NOTES; k++)
             if (takes_whole_windows(outputs[k].spec))
-                FBY__TRY(note_covered(l, &outputs[k], target, err));
+                FBY__TRY(note_covered(in, &outputs[k], target, err));
     }
     return FBY_OK;
 }

@@ -45,25 +45,25 @@ fby_status fby__plan_output_columns(fby__plan_output *o, size_t n, fby_error *er
     return o->column && o->stored && o->fill ? FBY_OK : fby__fail_nomem(err, "an output");
 }
 
-fby_status fby__find_column(fby_loader *l, const char *path, const char *output, uint32_t *out, fby_error *err)
+fby_status fby__find_column(fby__loader_source *in, const char *path, const char *output, uint32_t *out, fby_error *err)
 {
     fby__dataset_column column;
-    fby_status status = fby__dataset_resolve(l->ds, path, &column, err);
+    fby_status status = fby__dataset_resolve(in->ds, path, &column, err);
     if (status != FBY_OK) {
         fby__error_context(err, "output '%s'", output);
         return status;
     }
-    for (uint32_t i = 0; i < l->outputs.n_columns; i++)
-        if (l->outputs.columns[i].id == column.id) {
+    for (uint32_t i = 0; i < in->n_columns; i++)
+        if (in->columns[i].id == column.id) {
             *out = i;
             return FBY_OK;
         }
-    fby__dataset_column *grown = fby__realloc_array(l->outputs.columns, l->outputs.n_columns + 1, sizeof *grown);
+    fby__dataset_column *grown = fby__realloc_array(in->columns, in->n_columns + 1, sizeof *grown);
     if (!grown)
         return fby__fail_nomem(err, "the columns");
-    l->outputs.columns = grown;
-    l->outputs.columns[l->outputs.n_columns] = column;
-    *out = l->outputs.n_columns++;
+    in->columns = grown;
+    in->columns[in->n_columns] = column;
+    *out = in->n_columns++;
     return FBY_OK;
 }
 
@@ -100,11 +100,11 @@ static bool add_axis(fby__row_value *c, int64_t n)
     return true;
 }
 
-fby_status fby__classify_column(const fby_loader *l, const fby_output *spec, const fby__dataset_column *c, fby__row_value *out,
+fby_status fby__classify_column(const fby__loader_source *in, const fby_output *spec, const fby__dataset_column *c, fby__row_value *out,
                                 fby_error *err)
 {
     const fby_field *leaf = c->leaf;
-    int repeats = repeats_to(fby_dataset_schema(l->ds), leaf);
+    int repeats = repeats_to(fby_dataset_schema(in->ds), leaf);
     *out = (fby__row_value){.kind = repeats == 1 ? FBY__PANEL_RAGGED : FBY__PANEL_DENSE, .width = 1, .dtype = leaf->dtype};
     if (repeats > 1 || leaf->n_children)
         return not_a_tensor(spec, c->field, leaf, err);
@@ -235,7 +235,7 @@ static bool fills_survive(const fby__plan_output *o)
     return true;
 }
 
-static fby_status choose_dtypes(const fby_loader *l, fby__plan_output *o, fby_dtype own, bool agree, fby_error *err)
+static fby_status choose_dtypes(const fby__loader_source *in, fby__plan_output *o, fby_dtype own, bool agree, fby_error *err)
 {
     const fby_output *spec = o->spec;
     if (o->value.kind == FBY__PANEL_BYTES) {
@@ -254,7 +254,7 @@ static fby_status choose_dtypes(const fby_loader *l, fby__plan_output *o, fby_dt
     o->dtype = spec->dtype != FBY_DTYPE_NONE ? spec->dtype : agree ? own : FBY_FLOAT32;
     bool nullable = false, floats = false, fills = spec->n_ops > 0;
     for (size_t i = 0; i < spec->n_columns; i++) {
-        const fby__dataset_column *c = &l->outputs.columns[o->column[i]];
+        const fby__dataset_column *c = &in->columns[o->column[i]];
         nullable |= c->leaf->nullable || c->field->nullable || c->leaf->kind == FBY_KIND_NULL;
         floats |= fby__dtype_is_float(o->stored[i]);
     }
@@ -274,11 +274,11 @@ static fby_status choose_dtypes(const fby_loader *l, fby__plan_output *o, fby_dt
 
 /* ---- which rows of a sample ---- */
 
-fby_status fby__choose_rows(const fby_loader *l, fby__plan_output *o, fby_error *err)
+fby_status fby__choose_rows(const fby__loader_source *in, fby__plan_output *o, fby_error *err)
 {
     const fby_output *spec = o->spec;
-    fby_sample_kind kind = fby_samples_kind(l->samples);
-    uint64_t length = fby_samples_max_rows(l->samples), begin = spec->step_begin, end = spec->step_end;
+    fby_sample_kind kind = fby_samples_kind(in->samples);
+    uint64_t length = fby_samples_max_rows(in->samples), begin = spec->step_begin, end = spec->step_end;
     o->rows = kind == FBY_SAMPLES_ROWS || spec->one_step ? FBY__ROWS_ONE : kind == FBY_SAMPLES_WINDOWS ? FBY__ROWS_STEPS : FBY__ROWS_ALL;
     o->step = begin;
     o->n_steps = o->rows == FBY__ROWS_STEPS ? (end ? end : length) - begin : 1;
@@ -321,14 +321,14 @@ fby_status fby__compile_ops(const fby_output *spec, const fby__row_value *value,
     return status;
 }
 
-static fby_status resolve_columns(fby_loader *l, fby__plan_output *o, fby_error *err)
+static fby_status resolve_columns(fby__loader_source *in, fby__plan_output *o, fby_error *err)
 {
     const fby_output *spec = o->spec;
     if ((unsigned)spec->from > FBY_FROM_IS_REPEAT)
         return fby__fail(err, FBY_E_ARG, "output '%s': unknown kind of source", spec->name);
     if (spec->from != FBY_FROM_COLUMNS && spec->n_ops)
         return fby__fail(err, FBY_E_ARG, "output '%s': operations are for the values of columns", spec->name);
-    if (spec->from == FBY_FROM_SEGMENT_IDS && fby_samples_kind(l->samples) != FBY_SAMPLES_GROUPS)
+    if (spec->from == FBY_FROM_SEGMENT_IDS && fby_samples_kind(in->samples) != FBY_SAMPLES_GROUPS)
         return fby__fail(err, FBY_E_ARG,
                          "output '%s': segment ids say which sample a row of a group belongs to, and these samples are no groups",
                          spec->name);
@@ -351,8 +351,8 @@ static fby_status resolve_columns(fby_loader *l, fby__plan_output *o, fby_error 
     bool agree = true;
     for (size_t i = 0; i < spec->n_columns; i++) {
         fby__row_value value;
-        FBY__TRY(fby__find_column(l, spec->columns[i], spec->name, &o->column[i], err));
-        FBY__TRY(fby__classify_column(l, spec, &l->outputs.columns[o->column[i]], &value, err));
+        FBY__TRY(fby__find_column(in, spec->columns[i], spec->name, &o->column[i], err));
+        FBY__TRY(fby__classify_column(in, spec, &in->columns[o->column[i]], &value, err));
         o->stored[i] = value.dtype;
         if (i == 0) {
             o->value = value;
@@ -372,7 +372,7 @@ static fby_status resolve_columns(fby_loader *l, fby__plan_output *o, fby_error 
         agree &= value.dtype == own;
     }
     FBY__TRY(fby__compile_ops(spec, &o->value, &o->program, err));
-    FBY__TRY(fby__choose_rows(l, o, err));
+    FBY__TRY(fby__choose_rows(in, o, err));
     FBY__TRY(check_rows(o, err));
     if (fby_source_is_mask(spec->from)) {
         o->panel_dtype = agree ? own : FBY_FLOAT64; /* which holds any value, and NaN */
@@ -380,7 +380,7 @@ static fby_status resolve_columns(fby_loader *l, fby__plan_output *o, fby_error 
         o->missing = FBY__MISSING_FILL;
         return fby__set_fills(o, 0, err); /* 0 is a value of every dtype */
     }
-    FBY__TRY(choose_dtypes(l, o, own, agree, err));
+    FBY__TRY(choose_dtypes(in, o, own, agree, err));
     return o->value.kind == FBY__PANEL_RAGGED && spec->n_columns > 1 ? fby__resolve_lists(o, err) : FBY_OK;
 }
 
@@ -453,7 +453,7 @@ static fby_status choose_layout(const fby__plan_output *o, fby__batch_output *ou
 }
 
 /* All but the panel. */
-static fby_status resolve_one(fby_loader *l, fby__plan_output *o, fby__output_source *source, fby_error *err)
+static fby_status resolve_one(fby__loader_source *in, fby__plan_output *o, fby__output_source *source, fby_error *err)
 {
     const fby_output *spec = o->spec;
     if (!spec->name || !*spec->name)
@@ -461,13 +461,13 @@ static fby_status resolve_one(fby_loader *l, fby__plan_output *o, fby__output_so
     o->value.width = 1;
     o->n_steps = 1;
     if (spec->make) {
-        FBY__TRY(fby__resolve_made(l, o, source, err));
+        FBY__TRY(fby__resolve_made(in, o, source, err));
     } else {
-        FBY__TRY(resolve_columns(l, o, err));
+        FBY__TRY(resolve_columns(in, o, err));
         o->shape = (fby__batch_output){.name = (char *)(uintptr_t)spec->name, .dtype = o->dtype, .layout = FBY_LAYOUT_DENSE};
         describe(o, &o->shape);
     }
-    FBY__TRY(fby__resolve_after(l, o, source, err));
+    FBY__TRY(fby__resolve_after(in, o, source, err));
     return choose_layout(o, &o->shape, source, err);
 }
 
@@ -485,7 +485,7 @@ static void plan_output_fini(fby__plan_output *o)
 }
 
 /* Values before masks, wide before narrow: then a narrow output finds the panel it is part of. */
-static fby_status place_all(fby_loader *l, const fby__plan_output *outputs, size_t n, fby_error *err)
+static fby_status place_all(fby__loader_source *in, const fby__plan_output *outputs, size_t n, fby_error *err)
 {
     for (int masks = 0; masks < 2; masks++)
         for (size_t width = 0, next = SIZE_MAX; next != 0; width = next) {
@@ -495,7 +495,7 @@ static fby_status place_all(fby_loader *l, const fby__plan_output *outputs, size
                 if (fby_source_is_mask(outputs[i].spec->from) != (masks == 1) || outputs[i].n_inputs)
                     continue;
                 if (w == width)
-                    FBY__TRY(fby__place_output(l, &outputs[i], &l->outputs.sources[i], err));
+                    FBY__TRY(fby__place_output(in, &outputs[i], &in->outputs[i], err));
                 if ((width == 0 || w < width) && w > next)
                     next = w;
             }
@@ -504,16 +504,16 @@ static fby_status place_all(fby_loader *l, const fby__plan_output *outputs, size
 }
 
 /* Is it an output of a column that is not there, and may be left out? A column that is there and cannot be had is worth a word. */
-static fby_status leave_out(fby_loader *l, const fby_output *spec, bool *out, fby_error *err)
+static fby_status leave_out(fby__loader_source *in, const fby_output *spec, bool *out, fby_error *err)
 {
     fby__dataset_column column;
     fby_error why = {0};
     *out = false;
     for (size_t i = 0; spec->optional && i < spec->n_columns && !*out; i++)
-        if (fby__dataset_resolve(l->ds, spec->columns[i], &column, &why) == FBY_E_SCHEMA) {
+        if (fby__dataset_resolve(in->ds, spec->columns[i], &column, &why) == FBY_E_SCHEMA) {
             *out = true;
-            if (fby__dataset_has_some(l->ds, spec->columns[i]))
-                return fby__loader_note_optional(l, spec->name, why.message, err);
+            if (fby__dataset_has_some(in->ds, spec->columns[i]))
+                return fby__loader_note_optional(in->loader, spec->name, why.message, err);
         }
     return FBY_OK;
 }
@@ -526,35 +526,34 @@ static fby_status two_names(const fby__plan_output *outputs, size_t i, fby_error
     return FBY_OK;
 }
 
-fby_status fby__resolve_outputs(fby_loader *l, const fby_output *specs, size_t n_specs, fby_error *err)
+fby_status fby__resolve_outputs(fby__loader_source *in, const fby_output *specs, size_t n_specs, fby_error *err)
 {
     fby__plan_output *outputs = fby__calloc(n_specs, sizeof *outputs);
     fby__batch_output *shapes = fby__calloc(n_specs, sizeof *shapes);
-    l->outputs.sources = fby__calloc(n_specs, sizeof *l->outputs.sources);
-    fby_status status = outputs && shapes && l->outputs.sources ? FBY_OK : fby__fail_nomem(err, "the outputs");
+    in->outputs = fby__calloc(n_specs, sizeof *in->outputs);
+    fby_status status = outputs && shapes && in->outputs ? FBY_OK : fby__fail_nomem(err, "the outputs");
     size_t n = 0;
     for (size_t i = 0; status == FBY_OK && i < n_specs; i++) {
         bool out;
-        if ((status = leave_out(l, &specs[i], &out, err)) != FBY_OK || out)
+        if ((status = leave_out(in, &specs[i], &out, err)) != FBY_OK || out)
             continue;
         outputs[n].spec = &specs[i];
-        l->outputs.n_sources = (uint32_t)n + 1;
-        if ((status = resolve_one(l, &outputs[n], &l->outputs.sources[n], err)) == FBY_OK &&
-            (status = two_names(outputs, n, err)) == FBY_OK)
+        in->n_outputs = (uint32_t)n + 1;
+        if ((status = resolve_one(in, &outputs[n], &in->outputs[n], err)) == FBY_OK && (status = two_names(outputs, n, err)) == FBY_OK)
             shapes[n] = outputs[n].shape;
         n++;
     }
     if (status == FBY_OK && n == 0)
         status = fby__fail(err, FBY_E_SCHEMA, "all outputs are optional, and the columns of none are in the data set");
     if (status == FBY_OK)
-        status = place_all(l, outputs, n, err);
+        status = place_all(in, outputs, n, err);
     for (size_t i = 0; status == FBY_OK && i < n; i++)
         if (outputs[i].n_inputs)
-            status = fby__place_made(l, &outputs[i], &l->outputs.sources[i], err);
+            status = fby__place_made(in, &outputs[i], &in->outputs[i], err);
     if (status == FBY_OK)
-        status = fby__loader_notes_make(l, outputs, n, err);
+        status = fby__loader_notes_make(in, outputs, n, err);
     if (status == FBY_OK)
-        status = fby__batch_shape_create(shapes, (uint32_t)n, &l->outputs.shape, err);
+        status = fby__batch_shape_create(shapes, (uint32_t)n, &in->loader->outputs.shape, err);
     for (size_t i = 0; outputs && i < n_specs; i++)
         plan_output_fini(&outputs[i]);
     fby__free(outputs);
@@ -562,7 +561,7 @@ fby_status fby__resolve_outputs(fby_loader *l, const fby_output *specs, size_t n
     return status;
 }
 
-fby_status fby__loader_resolve(fby_loader *l, const fby_loader_opts *opts, fby_error *err)
+fby_status fby__loader_resolve(fby__loader_source *in, const fby_loader_opts *opts, fby_error *err)
 {
-    return opts->n_outputs ? fby__resolve_outputs(l, opts->outputs, opts->n_outputs, err) : fby__default_outputs(l, err);
+    return opts->n_outputs ? fby__resolve_outputs(in, opts->outputs, opts->n_outputs, err) : fby__default_outputs(in, err);
 }

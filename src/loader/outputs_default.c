@@ -40,11 +40,11 @@ static fby_status collect(const fby_field *field, name_list *list, fby_error *er
     return FBY_OK;
 }
 
-fby_status fby__default_outputs(fby_loader *l, fby_error *err)
+fby_status fby__default_outputs(fby__loader_source *in, fby_error *err)
 {
     name_list list = {0};
     fby_output *specs = NULL;
-    fby_status status = collect(fby_dataset_schema(l->ds), &list, err);
+    fby_status status = collect(fby_dataset_schema(in->ds), &list, err);
     if (status == FBY_OK && list.n == 0)
         status = fby__fail(err, FBY_E_UNSUPPORTED, "no column of the data set can be a tensor");
     if (status == FBY_OK && !(specs = fby__calloc(list.n, sizeof *specs)))
@@ -52,9 +52,9 @@ fby_status fby__default_outputs(fby_loader *l, fby_error *err)
     for (size_t i = 0; status == FBY_OK && i < list.n; i++)
         specs[i] = (fby_output){.name = list.path[i], .columns = &list.path[i], .n_columns = 1, .one_step = list.one_step[i]};
     if (status == FBY_OK)
-        status = fby__resolve_outputs(l, specs, list.n, err);
+        status = fby__resolve_outputs(in, specs, list.n, err);
     if (status == FBY_OK)
-        status = fby__loader_note_left_out(l, list.left_out, list.n_left_out, err);
+        status = fby__loader_note_left_out(in, list.left_out, list.n_left_out, err);
     fby__free(specs);
     fby__free((void *)list.path);
     fby__free(list.one_step);

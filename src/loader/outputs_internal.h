@@ -19,7 +19,7 @@ typedef struct fby__row_value {
 /** One output, or one input of a made output, while it is being resolved. */
 typedef struct fby__plan_output {
     const fby_output *spec;
-    uint32_t *column;     /* owned: indices into l->outputs.columns */
+    uint32_t *column;     /* owned: indices into in->columns */
     fby__row_value value; /* of every column */
     fby_dtype dtype, panel_dtype;
     fby__missing missing;
@@ -45,10 +45,10 @@ typedef struct fby__made_input {
 /* outputs.c */
 /** Room for what is known of each of n columns: `column`, `stored` and `fill`. */
 fby_status fby__plan_output_columns(fby__plan_output *o, size_t n, fby_error *err);
-fby_status fby__find_column(fby_loader *l, const char *path, const char *output, uint32_t *out, fby_error *err);
-fby_status fby__classify_column(const fby_loader *l, const fby_output *spec, const fby__dataset_column *c, fby__row_value *out,
+fby_status fby__find_column(fby__loader_source *in, const char *path, const char *output, uint32_t *out, fby_error *err);
+fby_status fby__classify_column(const fby__loader_source *in, const fby_output *spec, const fby__dataset_column *c, fby__row_value *out,
                                 fby_error *err);
-fby_status fby__choose_rows(const fby_loader *l, fby__plan_output *o, fby_error *err);
+fby_status fby__choose_rows(const fby__loader_source *in, fby__plan_output *o, fby_error *err);
 fby_status fby__compile_ops(const fby_output *spec, const fby__row_value *value, fby__program **out, fby_error *err);
 /** Do operations compute, or do they only fill what is missing? */
 bool fby__computes(const fby_output *spec);
@@ -59,28 +59,28 @@ bool fby__computes(const fby_output *spec);
 fby_status fby__set_fills(fby__plan_output *o, double otherwise, fby_error *err);
 /* notes.c */
 /** Notes on outputs that are resolved. */
-fby_status fby__loader_notes_make(fby_loader *l, const fby__plan_output *outputs, size_t n, fby_error *err);
+fby_status fby__loader_notes_make(fby__loader_source *in, const fby__plan_output *outputs, size_t n, fby_error *err);
 /** A note on an optional output that no batch has although some file has its column, and why. */
 fby_status fby__loader_note_optional(fby_loader *l, const char *name, const char *why, fby_error *err);
 /** A note on columns that are no default outputs; none for n = 0. */
-fby_status fby__loader_note_left_out(fby_loader *l, const fby_field *const *fields, size_t n, fby_error *err);
+fby_status fby__loader_note_left_out(fby__loader_source *in, const fby_field *const *fields, size_t n, fby_error *err);
 /* outputs_panels.c */
 /** Which panel an output's values come from, an old one or a new one. */
-fby_status fby__place_output(fby_loader *l, const fby__plan_output *o, fby__output_source *source, fby_error *err);
+fby_status fby__place_output(fby__loader_source *in, const fby__plan_output *o, fby__output_source *source, fby_error *err);
 /* outputs_made.c */
 /** An output with `make`: its columns, its maker, its shape. */
-fby_status fby__resolve_made(fby_loader *l, fby__plan_output *o, fby__output_source *source, fby_error *err);
+fby_status fby__resolve_made(fby__loader_source *in, fby__plan_output *o, fby__output_source *source, fby_error *err);
 /** Where the inputs of an output come from. */
-fby_status fby__place_made(fby_loader *l, const fby__plan_output *o, fby__output_source *source, fby_error *err);
+fby_status fby__place_made(fby__loader_source *in, const fby__plan_output *o, fby__output_source *source, fby_error *err);
 /** Reshape and what is done after, for any output whose shape is known. */
-fby_status fby__resolve_after(fby_loader *l, fby__plan_output *o, fby__output_source *source, fby_error *err);
+fby_status fby__resolve_after(fby__loader_source *in, fby__plan_output *o, fby__output_source *source, fby_error *err);
 /* outputs_lists.c */
 /** Several list columns: each is an input. */
 fby_status fby__resolve_lists(fby__plan_output *o, fby_error *err);
 /* outputs_default.c */
 /** Every column that can be an output, under its own name. */
-fby_status fby__default_outputs(fby_loader *l, fby_error *err);
+fby_status fby__default_outputs(fby__loader_source *in, fby_error *err);
 /* outputs.c */
-fby_status fby__resolve_outputs(fby_loader *l, const fby_output *specs, size_t n, fby_error *err);
+fby_status fby__resolve_outputs(fby__loader_source *in, const fby_output *specs, size_t n, fby_error *err);
 
 #endif

@@ -15,25 +15,25 @@
 #define MAX_SAMPLE_BYTES ((uint64_t)1 << 31)
 
 /* What is needed to ask for one column as if it were an output; as_stored: without its operations. */
-static fby_status resolve_input(fby_loader *l, const fby_output *spec, size_t i, bool as_stored, fby__made_input *in,
+static fby_status resolve_input(fby__loader_source *in, const fby_output *spec, size_t i, bool as_stored, fby__made_input *input,
                                 fby__make_column *column, fby_error *err)
 {
     const bool own = spec->column_ops && spec->n_column_ops;
     const size_t n_ops = own ? spec->n_column_ops[i] : spec->n_ops;
-    in->spec = (fby_output){.name = spec->name,
-                            .columns = spec->columns + i,
-                            .n_columns = 1,
-                            .ops = own ? spec->column_ops[i] : spec->ops,
-                            .n_ops = as_stored ? 0 : n_ops};
-    fby__plan_output *p = &in->plan;
-    p->spec = &in->spec;
+    input->spec = (fby_output){.name = spec->name,
+                               .columns = spec->columns + i,
+                               .n_columns = 1,
+                               .ops = own ? spec->column_ops[i] : spec->ops,
+                               .n_ops = as_stored ? 0 : n_ops};
+    fby__plan_output *p = &input->plan;
+    p->spec = &input->spec;
     FBY__TRY(fby__plan_output_columns(p, 1, err));
-    FBY__TRY(fby__find_column(l, spec->columns[i], spec->name, &p->column[0], err));
-    const fby__dataset_column *c = &l->outputs.columns[p->column[0]];
-    FBY__TRY(fby__classify_column(l, spec, c, &p->value, err));
-    FBY__TRY(fby__compile_ops(&in->spec, &p->value, &p->program, err));
+    FBY__TRY(fby__find_column(in, spec->columns[i], spec->name, &p->column[0], err));
+    const fby__dataset_column *c = &in->columns[p->column[0]];
+    FBY__TRY(fby__classify_column(in, spec, c, &p->value, err));
+    FBY__TRY(fby__compile_ops(&input->spec, &p->value, &p->program, err));
     p->stored[0] = p->value.dtype;
-    if (in->spec.n_ops && p->value.kind == FBY__PANEL_BYTES)
+    if (input->spec.n_ops && p->value.kind == FBY__PANEL_BYTES)
         return fby__fail(err, FBY_E_ARG, "output '%s': column '%s' holds strings, which cannot be computed with", spec->name,
                          spec->columns[i]);
     *column = (fby__make_column){.name = spec->columns[i],
@@ -42,10 +42,10 @@ static fby_status resolve_input(fby_loader *l, const fby_output *spec, size_t i,
                                  .width = p->value.width,
                                  .n_axes = p->value.n_axes,
                                  .stored = p->value.dtype,
-                                 .computed = fby__computes(&in->spec),
-                                 .changed = in->spec.n_ops > 0,
+                                 .computed = fby__computes(&input->spec),
+                                 .changed = input->spec.n_ops > 0,
                                  .nullable = c->leaf->nullable || c->field->nullable || c->leaf->kind == FBY_KIND_NULL};
-    if (fby__leading_fills(in->spec.ops, in->spec.n_ops))
+    if (fby__leading_fills(input->spec.ops, input->spec.n_ops))
         column->nullable = false; /* nulls become a value */
     memcpy(column->axes, p->value.axes, sizeof p->value.axes);
     column->dtype = column->computed ? fby__program_dtype(p->program, 0, p->value.dtype, FBY_FLOAT32) : p->value.dtype;
@@ -69,12 +69,12 @@ static fby_status settle_input(fby__made_input *in, const fby__make_column *colu
 }
 
 /* A column that is an input already, once more: its values as they are stored. */
-static fby_status add_stored(fby_loader *l, fby__plan_output *o, size_t i, fby_error *err)
+static fby_status add_stored(fby__loader_source *in, fby__plan_output *o, size_t i, fby_error *err)
 {
     fby__make_column column = {0};
-    fby__made_input *in = &o->inputs[o->n_inputs++];
-    FBY__TRY(resolve_input(l, o->spec, i, true, in, &column, err));
-    return settle_input(in, &column, err);
+    fby__made_input *input = &o->inputs[o->n_inputs++];
+    FBY__TRY(resolve_input(in, o->spec, i, true, input, &column, err));
+    return settle_input(input, &column, err);
 }
 
 static uint32_t count_varying(const fby__plan_output *o)
@@ -90,20 +90,20 @@ static uint32_t count_varying(const fby__plan_output *o)
  * standardised by, and for the strings of a key that has numbers too: those are of every row. What is found by the groups' own key is the
  * same for all rows of a group: one value a sample, unless the layout asks for a row each.
  */
-static bool is_found_by_groups(const fby_loader *l, const fby_output *spec)
+static bool is_found_by_groups(const fby__loader_source *in, const fby_output *spec)
 {
     bool yes = spec->make->kind == FBY_MAKE_LOOKUP && spec->layout <= FBY_LAYOUT_DENSE && !spec->max_rows;
     for (size_t i = 0; yes && i < spec->n_columns; i++)
-        yes = fby__samples_group_by(l->samples, spec->columns[i]);
+        yes = fby__samples_group_by(in->samples, spec->columns[i]);
     return yes;
 }
 
-static void take_first_row(const fby_loader *l, fby__plan_output *o)
+static void take_first_row(const fby__loader_source *in, fby__plan_output *o)
 {
     const fby_make_kind kind = o->spec->make->kind;
     const uint32_t n = count_varying(o);
     const bool of_text = n > 0 && kind != FBY_MAKE_STANDARDIZE && (kind != FBY_MAKE_LOOKUP || n == o->n_inputs);
-    if (fby_samples_kind(l->samples) == FBY_SAMPLES_ROWS || (!of_text && !is_found_by_groups(l, o->spec)))
+    if (fby_samples_kind(in->samples) == FBY_SAMPLES_ROWS || (!of_text && !is_found_by_groups(in, o->spec)))
         return;
     o->rows = FBY__ROWS_ONE;
     o->step = 0;
@@ -130,8 +130,9 @@ static fby_status shape_of(fby__plan_output *o, const fby__made *made, fby_error
     return FBY_OK;
 }
 
-fby_status fby__resolve_made(fby_loader *l, fby__plan_output *o, fby__output_source *source, fby_error *err)
+fby_status fby__resolve_made(fby__loader_source *in, fby__plan_output *o, fby__output_source *source, fby_error *err)
 {
+    fby_loader *l = in->loader;
     const fby_output *spec = o->spec;
     if (spec->from != FBY_FROM_COLUMNS)
         return fby__fail(err, FBY_E_ARG, "output '%s': what is made is made of columns", spec->name);
@@ -146,28 +147,28 @@ fby_status fby__resolve_made(fby_loader *l, fby__plan_output *o, fby__output_sou
         status = fby__fail_nomem(err, "an output");
     for (size_t i = 0; status == FBY_OK && i < spec->n_columns; i++) {
         o->n_inputs = (uint32_t)i + 1;
-        status = resolve_input(l, spec, i, false, &o->inputs[i], &columns[i], err);
+        status = resolve_input(in, spec, i, false, &o->inputs[i], &columns[i], err);
     }
     if (status == FBY_OK)
-        status = fby__choose_rows(l, o, err);
+        status = fby__choose_rows(in, o, err);
     if (status == FBY_OK) {
-        take_first_row(l, o);
+        take_first_row(in, o);
         fby__make_spec make = {.output = spec->name,
                                .make = spec->make,
                                .dtype = spec->dtype,
                                .keep_axis = spec->keep_axis,
                                .columns = columns,
                                .n_columns = (uint32_t)spec->n_columns,
-                               .samples = fby_samples_kind(l->samples),
+                               .samples = fby_samples_kind(in->samples),
                                .n_rows = o->rows == FBY__ROWS_ALL ? 0 : o->n_steps,
-                               .max_rows = o->rows == FBY__ROWS_ALL ? fby_samples_max_rows(l->samples) : o->n_steps,
+                               .max_rows = o->rows == FBY__ROWS_ALL ? fby_samples_max_rows(in->samples) : o->n_steps,
                                .seed = l->config.seed};
         status = fby__maker_create(&make, &source->maker, &made, err);
     }
     for (uint32_t i = 0; status == FBY_OK && i < o->n_inputs; i++)
         status = settle_input(&o->inputs[i], &columns[i], err);
     for (size_t i = 0; status == FBY_OK && i < spec->n_columns; i++)
-        status = columns[i].want_stored ? add_stored(l, o, i, err) : FBY_OK;
+        status = columns[i].want_stored ? add_stored(in, o, i, err) : FBY_OK;
     fby__free(columns);
     if (status != FBY_OK)
         return status;
@@ -178,7 +179,7 @@ fby_status fby__resolve_made(fby_loader *l, fby__plan_output *o, fby__output_sou
     return shape_of(o, &made, err);
 }
 
-fby_status fby__place_made(fby_loader *l, const fby__plan_output *o, fby__output_source *source, fby_error *err)
+fby_status fby__place_made(fby__loader_source *in, const fby__plan_output *o, fby__output_source *source, fby_error *err)
 {
     source->rows = o->rows;
     source->step = o->step;
@@ -193,7 +194,7 @@ fby_status fby__place_made(fby_loader *l, const fby__plan_output *o, fby__output
         p->rows = varies ? FBY__ROWS_ONE : o->rows;
         p->step = varies ? 0 : o->step;
         p->n_steps = varies ? 1 : o->n_steps;
-        FBY__TRY(fby__place_output(l, p, &source->inputs[i], err));
+        FBY__TRY(fby__place_output(in, p, &source->inputs[i], err));
     }
     if (!o->spec->make) { /* lists, stacked: all are as long as the first */
         source->panel = source->inputs[0].panel;
@@ -240,8 +241,9 @@ static fby_status reshape(fby__plan_output *o, const fby__output_source *source,
     return FBY_OK;
 }
 
-fby_status fby__resolve_after(fby_loader *l, fby__plan_output *o, fby__output_source *source, fby_error *err)
+fby_status fby__resolve_after(fby__loader_source *in, fby__plan_output *o, fby__output_source *source, fby_error *err)
 {
+    fby_loader *l = in->loader;
     const fby_output *spec = o->spec;
     fby__batch_output *out = &o->shape;
     if (spec->n_reshape)

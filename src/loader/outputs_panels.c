@@ -47,35 +47,35 @@ static void refuse_missing(fby__read_panel *p, uint32_t at, uint32_t n)
         p->layout.columns[i].missing = FBY__MISSING_ERROR;
 }
 
-static fby_status add_panel(fby_loader *l, const fby__plan_output *o, fby_error *err)
+static fby_status add_panel(fby__loader_source *in, const fby__plan_output *o, fby_error *err)
 {
-    fby__read_panel *grown = fby__realloc_array(l->outputs.panels, l->outputs.n_panels + 1, sizeof *grown);
+    fby__read_panel *grown = fby__realloc_array(in->panels, in->n_panels + 1, sizeof *grown);
     if (!grown)
         return fby__fail_nomem(err, "the panels");
-    l->outputs.panels = grown;
-    fby__read_panel *p = &l->outputs.panels[l->outputs.n_panels];
-    *p = (fby__read_panel){.variable = UINT32_MAX, .first_only = fby_samples_kind(l->samples) != FBY_SAMPLES_ROWS};
+    in->panels = grown;
+    fby__read_panel *p = &in->panels[in->n_panels];
+    *p = (fby__read_panel){.variable = UINT32_MAX, .first_only = fby_samples_kind(in->samples) != FBY_SAMPLES_ROWS};
     uint32_t n = (uint32_t)o->spec->n_columns;
     p->column = fby__calloc(n, sizeof *p->column);
     p->layout = (fby__panel_layout){.kind = o->value.kind, .dtype = o->panel_dtype, .n_columns = n, .width = n * o->value.width};
     p->layout.columns = fby__calloc(n, sizeof *p->layout.columns);
-    l->outputs.n_panels++; /* from here on the destructor knows it */
+    in->n_panels++; /* from here on the destructor knows it */
     if (!p->column || !p->layout.columns)
         return fby__fail_nomem(err, "the panels");
     for (uint32_t i = 0; i < n; i++) {
         p->column[i] = o->column[i];
-        p->layout.columns[i] = (fby__panel_column){.path = l->outputs.columns[o->column[i]].path,
+        p->layout.columns[i] = (fby__panel_column){.path = in->columns[o->column[i]].path,
                                                    .offset = i * o->value.width,
                                                    .width = o->value.width,
                                                    .missing = o->missing,
                                                    .fill = o->fill[i]};
     }
     if (o->value.kind != FBY__PANEL_DENSE)
-        p->variable = l->outputs.n_variable++;
+        p->variable = in->n_variable++;
     return o->program ? fby__compile_ops(o->spec, &o->value, &p->program, err) : FBY_OK;
 }
 
-fby_status fby__place_output(fby_loader *l, const fby__plan_output *o, fby__output_source *source, fby_error *err)
+fby_status fby__place_output(fby__loader_source *in, const fby__plan_output *o, fby__output_source *source, fby_error *err)
 {
     source->from = o->spec->from;
     source->rows = o->rows;
@@ -85,8 +85,8 @@ fby_status fby__place_output(fby_loader *l, const fby__plan_output *o, fby__outp
     if (o->spec->from >= FBY_FROM_SAMPLE_INDEX) /* no columns */
         return FBY_OK;
     uint32_t n = (uint32_t)o->spec->n_columns, found = UINT32_MAX, at = 0;
-    for (uint32_t i = 0; i < l->outputs.n_panels && found == UINT32_MAX; i++) {
-        const fby__read_panel *p = &l->outputs.panels[i];
+    for (uint32_t i = 0; i < in->n_panels && found == UINT32_MAX; i++) {
+        const fby__read_panel *p = &in->panels[i];
         if (p->layout.kind != o->value.kind || (p->layout.dtype != o->panel_dtype && !fby_source_is_mask(o->spec->from)))
             continue;
         for (at = 0; at + n <= p->layout.n_columns; at++)
@@ -96,11 +96,11 @@ fby_status fby__place_output(fby_loader *l, const fby__plan_output *o, fby__outp
             }
     }
     if (found == UINT32_MAX) {
-        FBY__TRY(add_panel(l, o, err));
-        found = l->outputs.n_panels - 1;
+        FBY__TRY(add_panel(in, o, err));
+        found = in->n_panels - 1;
         at = 0;
     }
-    fby__read_panel *p = &l->outputs.panels[found];
+    fby__read_panel *p = &in->panels[found];
     if (o->missing == FBY__MISSING_ERROR && !fby_source_is_mask(o->spec->from))
         refuse_missing(p, at, n);
     p->first_only &= o->rows == FBY__ROWS_ONE && o->step == 0;

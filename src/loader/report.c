@@ -37,8 +37,8 @@ fby_status fby_loader_output(const fby_loader *l, size_t i, fby_output_info *out
     fby_output_info info = {.name = o->name, .dtype = o->dtype, .layout = o->layout, .text = o->text, .ndim = 1 + o->ndim_inner};
     bool padded = o->layout == FBY_LAYOUT_PADDED;
     info.want_lengths = o->want_lengths;
-    const fby__output_source *source = &l->outputs.sources[i];
-    if (fby_samples_kind(l->samples) == FBY_SAMPLES_WINDOWS && !source->maker &&
+    const fby__output_source *source = &l->sources[0].outputs[i];
+    if (fby_samples_kind(l->sources[0].samples) == FBY_SAMPLES_WINDOWS && !source->maker &&
         (source->from == FBY_FROM_COLUMNS || fby_source_is_mask(source->from))) {
         info.step_begin = source->step;
         info.step_end = source->step + source->n_steps;
@@ -141,7 +141,7 @@ void fby__loader_measure(fby_loader *l, fby_report *out)
         .process_cpu_ns = begin ? fby__process_cpu_ns() - load(&c->first_process_cpu_ns) : 0,
         .budget_bytes = l->memory.budget_bytes,
         .budget_minimum_bytes = l->memory.minimum_bytes,
-        .superbatch_samples = fby__min_u64(l->config.superbatch_samples, fby_dataset_rows(l->ds)),
+        .superbatch_samples = fby__min_u64(l->config.superbatch_samples, fby__loader_rows(l)),
         .n_threads = (uint32_t)l->config.n_threads,
         .n_cpus = (uint32_t)fby__cpu_count(),
         .memory_available_bytes = l->memory.limits.available_bytes,

@@ -93,15 +93,15 @@ static void name_run(const fby_dataset *ds, uint32_t begin, uint32_t end, char *
 /* The first run that differs, in words; "" when none does or the files are not as many. */
 static void name_difference(const fby_loader *l, const fby_loader_state *s, char *out, size_t n)
 {
-    uint64_t n_files = fby_dataset_file_count(l->ds);
+    uint64_t n_files = fby_dataset_file_count(l->sources[0].ds);
     uint32_t more = 0;
     out[0] = 0;
     for (uint32_t i = 0; s->n_files == n_files && i < run_count(n_files); i++) {
         uint32_t begin = run_begin(n_files, i), end = run_begin(n_files, i + 1);
-        if (hash_run(l->ds, begin, end) == s->files[i])
+        if (hash_run(l->sources[0].ds, begin, end) == s->files[i])
             continue;
         if (!out[0])
-            name_run(l->ds, begin, end, out, n);
+            name_run(l->sources[0].ds, begin, end, out, n);
         else
             more++;
     }
@@ -114,8 +114,8 @@ static void name_difference(const fby_loader *l, const fby_loader_state *s, char
 static uint64_t samples_hash(const fby_loader *l)
 {
     uint64_t counts = fby__plan_counts_hash(l->plan);
-    const char *identity = fby__samples_identity(l->samples);
-    if (strcmp(identity, fby_dataset_identity(l->ds)) == 0)
+    const char *identity = fby__samples_identity(l->sources[0].samples);
+    if (strcmp(identity, fby_dataset_identity(l->sources[0].ds)) == 0)
         return counts;
     return fby__hash_more(fby__hash(&counts, sizeof counts), identity, strlen(identity)).lo;
 }
@@ -137,19 +137,19 @@ static fby_loader_state state_of(fby_loader *l)
         .seed = fby__plan_seed(l->plan),
         .global_batch = fby__plan_global_batch(l->plan),
         .superbatch_samples = l->config.superbatch_samples,
-        .n_rows = fby_dataset_rows(l->ds),
-        .n_files = fby_dataset_file_count(l->ds),
-        .n_blocks = fby_dataset_block_count(l->ds),
+        .n_rows = fby_dataset_rows(l->sources[0].ds),
+        .n_files = fby_dataset_file_count(l->sources[0].ds),
+        .n_blocks = fby_dataset_block_count(l->sources[0].ds),
         .n_samples = fby__plan_samples(l->plan),
         .samples = samples_hash(l),
         .part_keys_hash = fby__plan_spans_hash(l->plan),
     };
     for (uint32_t i = 0; i < run_count(s.n_files); i++)
-        s.files[i] = hash_run(l->ds, run_begin(s.n_files, i), run_begin(s.n_files, i + 1));
-    memcpy(s.identity, fby_dataset_identity(l->ds), sizeof s.identity);
-    memcpy(s.fingerprint, fby_dataset_fingerprint(l->ds), sizeof s.fingerprint);
-    memcpy(s.contents, fby__dataset_contents(l->ds), sizeof s.contents);
-    s.inodes = fby__dataset_inodes(l->ds);
+        s.files[i] = hash_run(l->sources[0].ds, run_begin(s.n_files, i), run_begin(s.n_files, i + 1));
+    memcpy(s.identity, fby_dataset_identity(l->sources[0].ds), sizeof s.identity);
+    memcpy(s.fingerprint, fby_dataset_fingerprint(l->sources[0].ds), sizeof s.fingerprint);
+    memcpy(s.contents, fby__dataset_contents(l->sources[0].ds), sizeof s.contents);
+    s.inodes = fby__dataset_inodes(l->sources[0].ds);
     fby__state_asked(&l->config.asked, &s);
     return s;
 }
@@ -169,17 +169,18 @@ fby_status fby_loader_state_get(fby_loader *l, fby_loader_state *out, fby_error 
  */
 static bool is_copy(const fby_loader *l, const fby_loader_state *s)
 {
-    return strcmp(s->contents, fby__dataset_contents(l->ds)) == 0 && s->inodes != fby__dataset_inodes(l->ds);
+    return strcmp(s->contents, fby__dataset_contents(l->sources[0].ds)) == 0 && s->inodes != fby__dataset_inodes(l->sources[0].ds);
 }
 
 static fby_status check_dataset(const fby_loader *l, const fby_loader_state *s, fby_error *err)
 {
     char where[700];
-    uint64_t rows = fby_dataset_rows(l->ds), files = fby_dataset_file_count(l->ds), blocks = fby_dataset_block_count(l->ds);
-    if (strcmp(s->fingerprint, fby_dataset_fingerprint(l->ds)) == 0 || is_copy(l, s))
+    uint64_t rows = fby_dataset_rows(l->sources[0].ds), files = fby_dataset_file_count(l->sources[0].ds),
+             blocks = fby_dataset_block_count(l->sources[0].ds);
+    if (strcmp(s->fingerprint, fby_dataset_fingerprint(l->sources[0].ds)) == 0 || is_copy(l, s))
         return FBY_OK;
     name_difference(l, s, where, sizeof where);
-    if (strcmp(s->identity, fby_dataset_identity(l->ds)) == 0)
+    if (strcmp(s->identity, fby_dataset_identity(l->sources[0].ds)) == 0)
         return fby__fail(err, FBY_E_CHANGED,
                          "the files changed since the state was saved (names, rows and schema are the same; sizes, "
                          "times or metadata are not)%s%s. Restore them, or begin the epoch anew",

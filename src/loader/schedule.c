@@ -168,8 +168,10 @@ typedef struct wanted {
 
 static fby__room room_of(const fby_loader *l, const wanted *w, fby__thin *out_thin)
 {
-    *out_thin = fby__thin_of(l, w->block, w->lo, w->hi, w->items, w->n_items);
-    return l->engine.delivery->room(l, w->block, w->hi - w->lo, *out_thin);
+    const fby__loader_source *in = fby__source_of(l, w->block);
+    const uint32_t block = w->block - in->first_block;
+    *out_thin = fby__thin_of(in, block, w->lo, w->hi, w->items, w->n_items);
+    return l->engine.delivery->room(in, block, w->hi - w->lo, *out_thin);
 }
 
 static size_t room_bytes(const fby_loader *l, const wanted *w)
@@ -182,6 +184,7 @@ static size_t room_bytes(const fby_loader *l, const wanted *w)
 /* For a phase whose ordinal is `now` and whose first batch is `batch`. */
 static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64_t batch, fby__cache_entry **out, fby_error *err)
 {
+    fby__loader_source *in = fby__source_of(l, w->block);
     const uint32_t block = w->block;
     fby__slab slabs[3] = {{0}};
     fby__thin thin;
@@ -216,14 +219,14 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     e->only = w->only;
     e->data.wanted = w->items;
     e->data.n_wanted = w->n_items;
-    fby__load_job *job = l->schedule.free_jobs;
-    l->schedule.free_jobs = job->next_free;
+    fby__load_job *job = in->free_jobs;
+    in->free_jobs = job->next_free;
     l->schedule.n_busy++;
     l->schedule.n_loads++;
     job->entry = e;
     job->now = now;
-    for (uint32_t i = 0; i < l->outputs.n_panels; i++)
-        e->data.panels[i].capacity = fby__loader_capacity(l, block, &l->outputs.panels[i]);
+    for (uint32_t i = 0; i < in->n_panels; i++)
+        e->data.panels[i].capacity = fby__loader_capacity(in, fby__block_in(in, e), &in->panels[i]);
     job->phase = l->schedule.load_phase; /* nothing is read ahead of an epoch that is delivered directly */
     job->item = l->schedule.load_item;
     job->read.sink = l->engine.delivery->sink(&room);
@@ -271,17 +274,18 @@ static wanted item_rows(const fby_loader *l, const fby__epoch *epoch, const fby_
             w.only = epoch->epoch + 1;
         }
     }
-    fby__samples_range(l->samples, item->block, from, to, &w.lo, &w.hi);
+    fby__loader_range(l, item->block, from, to, &w.lo, &w.hi);
     return w;
 }
 
 /* Nothing else holds memory, and still there is no room for a block: an entry that says so. */
 static fby__start refuse_block(fby_loader *l, const wanted *w, fby__cache_entry **out, fby_error *err)
 {
+    fby__loader_source *in = fby__source_of(l, w->block);
     uint32_t largest = UINT32_MAX;
     uint64_t most = 0;
-    for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
-        const uint64_t capacity = fby__loader_capacity(l, w->block, &l->outputs.panels[i]);
+    for (uint32_t i = 0; i < in->n_panels; i++) {
+        const uint64_t capacity = fby__loader_capacity(in, w->block - in->first_block, &in->panels[i]);
         largest = capacity > most ? i : largest;
         most = fby__max_u64(most, capacity);
     }
@@ -292,8 +296,8 @@ static fby__start refuse_block(fby_loader *l, const wanted *w, fby__cache_entry 
         return FBY__START_FAILED;
     }
     *error = (fby_error){.file_offset = -1};
-    (void)fby__read_refuse(&l->engine.reader, w->block, largest == UINT32_MAX ? NULL : fby__read_panel_name(&l->engine.reader, largest),
-                           true, room_bytes(l, w), 0, error);
+    (void)fby__read_refuse(&in->reader, w->block - in->first_block,
+                           largest == UINT32_MAX ? NULL : fby__read_panel_name(&in->reader, largest), true, room_bytes(l, w), 0, error);
     (*out)->state = FBY__ENTRY_FAILED;
     (*out)->error = error;
     return FBY__STARTED;
@@ -318,7 +322,7 @@ static fby__start load_next(fby_loader *l, bool refuses, fby_error *err)
         if (!held)
             fby__trace_count(&l->engine.trace, FBY__COUNT_BLOCKS_CACHED, 1);
     } else {
-        if (!l->schedule.free_jobs)
+        if (l->schedule.n_loads == l->memory.max_jobs)
             return FBY__NOT_NOW;
         start = start_job(l, &w, fby__phase_ordinal(false, l->schedule.load_phase), phase->first_batch, &e, err);
         if (start == FBY__NOT_NOW && refuses)
@@ -434,7 +438,7 @@ static void read_ahead(fby_loader *l)
         return; /* begun at a batch that the consumer does not have yet: as is_held_back */
     }
     while (ahead && l->schedule.ahead_phase < ahead->n_phases && ahead->phases[l->schedule.ahead_phase].first_batch == 0 &&
-           l->schedule.free_jobs) {
+           l->schedule.n_loads < l->memory.max_jobs) {
         const fby__plan_phase *phase = &ahead->phases[l->schedule.ahead_phase];
         const wanted w = item_rows(l, ahead, phase, l->schedule.ahead_item);
         if (!fby__cache_find(l->schedule.cache, w.block, w.lo, w.hi, w.only)) {

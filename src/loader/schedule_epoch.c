@@ -98,7 +98,7 @@ static uint64_t next_use_of(void *user, const fby__cache_entry *e)
         if (phase->items[i].block == e->block) {
             uint64_t lo, hi;
             fby__epoch_item_samples(order->epoch, &phase->items[i], &lo, &hi);
-            fby__samples_range(order->l->samples, e->block, lo, hi, &lo, &hi);
+            fby__loader_range(order->l, e->block, lo, hi, &lo, &hi);
             if (e->lo <= lo && e->hi >= hi)
                 return use;
         }

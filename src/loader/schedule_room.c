@@ -126,17 +126,20 @@ static void start_over(fby_loader *l, uint64_t batch)
 /* The file that all blocks of a batch lie in; NULL: several. */
 static const char *file_of(const fby_loader *l, const fby__flight *f)
 {
+    const fby__loader_source *source = NULL;
     uint32_t file = UINT32_MAX;
     for (uint32_t p = 0; p < f->n_pieces; p++) {
         const fby__plan_phase *phase = &l->schedule.epoch->phases[f->pieces[p].phase];
         for (uint32_t i = 0; i < phase->n_items; i++) {
-            const uint32_t in = fby__dataset_block(l->ds, phase->items[i].block)->file;
-            if (file != UINT32_MAX && in != file)
+            const fby__loader_source *in = fby__source_of(l, phase->items[i].block);
+            const uint32_t here = fby__dataset_block(in->ds, phase->items[i].block - in->first_block)->file;
+            if (source && (in != source || here != file))
                 return NULL;
-            file = in;
+            source = in;
+            file = here;
         }
     }
-    return file == UINT32_MAX ? NULL : fby__dataset_file_path(l->ds, file);
+    return source ? fby__dataset_file_path(source->ds, file) : NULL;
 }
 
 /* With more memory there are more buffers and batches in flight. */

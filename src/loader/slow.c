@@ -18,7 +18,7 @@
 
 static const fby__load_job *job_of(const fby_loader *l, const fby__cache_entry *e)
 {
-    for (uint32_t i = 0; i < l->memory.max_jobs; i++)
+    for (uint32_t i = 0; i < l->n_sources * l->memory.max_jobs; i++)
         if (l->schedule.jobs[i].entry == e)
             return &l->schedule.jobs[i];
     return NULL;
@@ -32,8 +32,9 @@ static void say_phase_locked(const fby_loader *l, uint32_t phase, char *out, siz
         const fby__cache_entry *e = l->schedule.slot_entry[progress->first_slot + i];
         if (e->state != FBY__ENTRY_LOADING)
             continue;
-        const fby__block *block = fby__dataset_block(l->ds, e->block);
-        const char *path = fby__dataset_file_path(l->ds, block->file);
+        const fby__loader_source *in = fby__source_of(l, e->block);
+        const fby__block *block = fby__dataset_block(in->ds, fby__block_in(in, e));
+        const char *path = fby__dataset_file_path(in->ds, block->file);
         const fby__load_job *job = job_of(l, e);
         const bool decodes = job && atomic_load_explicit(&job->read.pending, memory_order_relaxed) > 0;
         (void)snprintf(out, room, "%s '%s', row group %u", decodes ? "decoding" : "reading", path ? path : "(memory)", block->group);

@@ -1,7 +1,7 @@
 /*
  * What a loader consists of, by owner: who may touch what, and under which lock. The functions are in internal.h.
  *
- *   config, outputs, memory  set once, when the loader is opened: any thread reads them
+ *   config, outputs, memory, sources  set once, when the loader is opened: any thread reads them
  *   engine                   account, pool, I/O, trace: each with locks or atomics of its own
  *   schedule                 blocks and batches under way, with their lock
  *   pump                     atomics between the consumer and the pump
@@ -32,6 +32,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/types.h>
+
+typedef struct fby__loader_source fby__loader_source;
 
 /** Which rows of a sample an output takes. */
 typedef enum fby__row_choice {
@@ -118,6 +120,7 @@ typedef struct fby__phase_progress {
 typedef struct fby__load_job {
     fby__task task;
     fby_loader *loader;
+    fby__loader_source *in; /* whose blocks it reads */
     fby__read read;
     fby__cache_entry *entry;
     uint32_t phase, item; /* of the epoch: whose rows these are; for what is read ahead, none */
@@ -196,7 +199,7 @@ typedef enum fby__start { FBY__STARTED, FBY__NOT_NOW, FBY__START_FAILED } fby__s
 typedef struct fby__delivery {
     bool keeps_blocks; /* in the cache, for the batches and epochs that follow */
     /** Memory of a block's panels with so many rows, of which `thin` is kept; and where they are put. */
-    fby__room (*room)(const fby_loader *l, uint32_t block, uint64_t rows, fby__thin thin);
+    fby__room (*room)(const fby__loader_source *in, uint32_t block, uint64_t rows, fby__thin thin);
     const fby__sink *(*sink)(const fby__room *room);
     /** NULL, or: before the first block of a phase is loaded. Not now: the pump is told when. */
     fby__start (*begin_phase_locked)(fby_loader *l, const fby__plan_phase *phase, fby_error *err);
@@ -224,17 +227,11 @@ typedef struct fby__loader_config {
     void *transform_user;       /* borrowed */
 } fby__loader_config;
 
-/** What batches are made of. Set once. */
+/** What batches are made of, whatever source their samples are of. Set once. */
 typedef struct fby__loader_outputs {
-    fby__batch_shape *shape;     /* shared */
-    fby__output_source *sources; /* owned: n_sources, one per output */
-    uint32_t n_sources;
-    fby__notes notes;             /* notes.c */
-    fby__dataset_column *columns; /* owned: distinct columns used */
-    uint32_t n_columns;
-    fby__read_panel *panels; /* owned */
-    uint32_t n_panels, n_variable, max_inputs;
-    bool has_firsts;                         /* some panel is of first rows alone */
+    fby__batch_shape *shape;                 /* shared */
+    fby__notes notes;                        /* notes.c */
+    uint32_t max_panels, max_inputs;         /* of any source */
     bool needs_ids;                          /* of workers: an output has operations on the batch's values */
     uint64_t made_bytes, made_scratch_bytes; /* tables of all makers; scratch of a worker */
 } fby__loader_outputs;
@@ -245,21 +242,42 @@ typedef struct fby__lengths {
     double densest; /* of a row, in the mean of the block where that is most */
 } fby__lengths;
 
-/** What memory is for. Set once, but for `capacity`. */
+/**
+ * A data set that samples come from, and what is read of it. A loader over one data set has one source, a mixture several. Blocks are numbered
+ * through all sources where the order and the cache name them (fby__source_of), and from 0 within a source. Set once, but for `capacity` and `free_jobs`.
+ */
+struct fby__loader_source {
+    fby_loader *loader;
+    fby_dataset *ds;                /* shared */
+    fby_samples *samples;           /* shared */
+    uint32_t first_block, n_blocks; /* of the loader's numbers */
+    fby__output_source *outputs;    /* owned: n_outputs, one per output */
+    uint32_t n_outputs;
+    fby__dataset_column *columns; /* owned: distinct columns used */
+    uint32_t n_columns;
+    fby__read_panel *panels; /* owned */
+    uint32_t n_panels, n_variable;
+    bool has_firsts;            /* some panel is of first rows alone */
+    fby__block_cost *cost;      /* per block: a part of the loader's */
+    uint64_t *capacity;         /* owned: per block and variable panel. Under the schedule's lock: a block that outgrew it raises its own */
+    fby__lengths *lengths;      /* owned: per variable panel; NULL = nobody asked */
+    double listed_sample_bytes; /* lists and strings of a sample, on average; 0 = nobody asked */
+    double densest_rows;        /* of a sample, in the mean of the densest superbatch; 0 = nobody asked */
+    fby__reader reader;
+    struct fby__load_job *free_jobs; /* under the schedule's lock */
+};
+
+/** What memory is for. Set once. */
 typedef struct fby__loader_memory {
     uint32_t n_blocks;
     uint32_t max_segments; /* of any block */
     fby__block_cost *cost; /* owned: per block */
-    uint64_t *capacity;    /* owned: per block and variable panel. Under the schedule's lock: a block that outgrew it raises its own */
-    fby__lengths *lengths; /* owned: per variable panel; NULL = nobody asked */
     uint64_t budget_bytes, minimum_bytes;
     fby__memory_limits limits;      /* when the loader was opened */
     uint64_t live_bytes;            /* of minimum_bytes: the worst superbatch */
     uint64_t least_flight_bytes;    /* of minimum_bytes: values of samples that differ in length, in two batches in flight */
     uint64_t flight_bytes;          /* the same in as many batches as are in flight */
     uint64_t least_values_bytes;    /* of minimum_bytes: lists and strings of one batch of average size */
-    double listed_sample_bytes;     /* lists and strings of a sample, on average; 0 = nobody asked */
-    double densest_rows;            /* of a sample, in the mean of the densest superbatch; 0 = nobody asked */
     uint64_t everything_bytes;      /* the budget with which nothing is read twice, as it is known when the loader opens */
     uint64_t dense_batch_bytes;     /* size class of a batch's dense slab */
     uint64_t values_room;           /* of the budget, for values of batches whose size varies */
@@ -279,7 +297,6 @@ typedef struct fby__loader_engine {
     fby__io *io;             /* owned; NULL for datasets in memory */
     fby__chunk_store *store; /* owned; NULL when nothing is shared */
     fby__worker *workers;    /* owned: n_threads */
-    fby__reader reader;
     fby__spares read_buffers;
     const fby__delivery *delivery;
     struct fby__siblings *siblings;  /* a reference, of shared.c: loaders that share blocks with this one; NULL where it shares none */
@@ -320,8 +337,7 @@ typedef struct fby__schedule {
     bool narrow;           /* for the rest of the epoch, one batch and one block at a time: several did not fit (schedule_room.c) */
     uint64_t over_at;      /* the last batch that was started over; UINT64_MAX: none of this epoch */
     _Atomic bool stop;     /* start nothing new; written under lock, read relaxed by jobs that may then give up */
-    fby__load_job *free_jobs;
-    fby__load_job *jobs;   /* owned: max_jobs */
+    fby__load_job *jobs;   /* owned: max_jobs of each source, of which max_jobs are under way at most */
     fby__flight *flights;  /* owned: depth */
     uint64_t pump_at_next; /* what pump.at will be when the pump that runs has ended */
     uint32_t slabs_wanted; /* for batches under construction: to be mapped when the lock is released, and then pumped again */
@@ -394,11 +410,11 @@ typedef struct fby__history {
 } fby__history;
 
 struct fby_loader {
-    pid_t pid;            /* of the creator: a forked child must not touch the rest */
-    fby_dataset *ds;      /* shared */
-    fby_samples *samples; /* shared */
-    fby__plan *plan;      /* owned: the order of samples */
-    fby__mixing mixing;   /* how epoch 0 mixes; set once */
+    pid_t pid;                   /* of the creator: a forked child must not touch the rest */
+    fby__loader_source *sources; /* owned: n_sources */
+    uint32_t n_sources;
+    fby__plan *plan;    /* owned: the order of samples */
+    fby__mixing mixing; /* how epoch 0 mixes; set once */
     double padding_unsorted;
     fby__loader_config config;
     fby__loader_outputs outputs;

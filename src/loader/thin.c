@@ -22,12 +22,12 @@
 #define GAP_ROWS 8u /* rows between two spans that are kept with them: a span costs 16 bytes and a step of a search */
 
 /* The samples that lie in rows [lo, hi): those from *out_first to before the result. */
-static uint64_t samples_in(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, uint64_t *out_first)
+static uint64_t samples_in(const fby__loader_source *in, uint32_t block, uint64_t lo, uint64_t hi, uint64_t *out_first)
 {
-    *out_first = fby__samples_from(l->samples, block, lo);
-    uint64_t end = fby__samples_from(l->samples, block, hi), at, rows;
+    *out_first = fby__samples_from(in->samples, block, lo);
+    uint64_t end = fby__samples_from(in->samples, block, hi), at, rows;
     for (; end > *out_first; end--) { /* the last ones may reach beyond */
-        fby__samples_at(l->samples, block, end - 1, &at, &rows);
+        fby__samples_at(in->samples, block, end - 1, &at, &rows);
         if (at + rows <= hi)
             break;
     }
@@ -36,7 +36,7 @@ static uint64_t samples_in(const fby_loader *l, uint32_t block, uint64_t lo, uin
 
 /* Runs of rows that are needed: of samples [first, end) of a block, or of its items one after the other. */
 typedef struct needed {
-    const fby_loader *l;
+    const fby__loader_source *in;
     uint32_t block;
     uint64_t first, end;
     const fby__plan_item *items; /* n_items that are still to come */
@@ -45,17 +45,18 @@ typedef struct needed {
     uint64_t row, row_end;
 } needed;
 
-static needed needed_of(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, const fby__plan_item *items, uint32_t n_items)
+static needed needed_of(const fby__loader_source *in, uint32_t block, uint64_t lo, uint64_t hi, const fby__plan_item *items,
+                        uint32_t n_items)
 {
-    needed n = {.l = l, .block = block, .items = items, .n_items = items ? n_items : 0};
+    needed n = {.in = in, .block = block, .items = items, .n_items = items ? n_items : 0};
     if (!items)
-        n.end = samples_in(l, block, lo, hi, &n.first);
+        n.end = samples_in(in, block, lo, hi, &n.first);
     return n;
 }
 
 static bool look(needed *n)
 {
-    while (!(n->has_next = fby__samples_next_span(n->l->samples, n->block, &n->first, n->end, GAP_ROWS, &n->row, &n->row_end))) {
+    while (!(n->has_next = fby__samples_next_span(n->in->samples, n->block, &n->first, n->end, GAP_ROWS, &n->row, &n->row_end))) {
         if (n->n_items == 0)
             return false;
         n->first = n->items->lo;
@@ -89,34 +90,35 @@ static fby__thin count(needed n)
     return thin;
 }
 
-void fby__thin_cost(fby_loader *l, uint32_t block)
+void fby__thin_cost(fby__loader_source *in, uint32_t block)
 {
-    fby__block_cost *cost = &l->memory.cost[block];
+    fby__block_cost *cost = &in->cost[block];
     cost->thin = (fby__thin){0};
     if (cost->samples >= (cost->row_end - cost->row_begin) / 2)
         return; /* nothing to spare: the spans need not be looked at */
-    cost->thin = count((needed){.l = l, .block = block, .end = cost->samples});
+    cost->thin = count((needed){.in = in, .block = block, .end = cost->samples});
     if (cost->thin.rows > (cost->row_end - cost->row_begin) / 2 || cost->thin.spans > UINT32_MAX)
         cost->thin = (fby__thin){0};
-    cost->thin.samples = l->outputs.has_firsts ? cost->samples : 0;
+    cost->thin.samples = in->has_firsts ? cost->samples : 0;
 }
 
-fby__thin fby__thin_of(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, const fby__plan_item *items, uint32_t n_items)
+fby__thin fby__thin_of(const fby__loader_source *in, uint32_t block, uint64_t lo, uint64_t hi, const fby__plan_item *items,
+                       uint32_t n_items)
 {
-    const fby__block_cost *cost = &l->memory.cost[block];
+    const fby__block_cost *cost = &in->cost[block];
     fby__thin thin = {0};
     if (items) {
-        thin = count(needed_of(l, block, lo, hi, items, n_items));
-        if (thin.spans > UINT32_MAX || fby__thin_room(l, block, hi - lo, thin).kept >= fby__loader_entry_bytes(l, block, hi - lo))
+        thin = count(needed_of(in, block, lo, hi, items, n_items));
+        if (thin.spans > UINT32_MAX || fby__thin_room(in, block, hi - lo, thin).kept >= fby__loader_entry_bytes(in, block, hi - lo))
             thin = (fby__thin){0}; /* nothing to spare */
         return thin;
     }
     if (lo <= cost->row_begin && hi >= cost->row_end)
         return cost->thin; /* of all its samples: counted when the loader was opened */
     if (cost->thin.rows)
-        thin = count(needed_of(l, block, lo, hi, NULL, 0));
+        thin = count(needed_of(in, block, lo, hi, NULL, 0));
     if (cost->thin.samples) {
-        uint64_t first, end = samples_in(l, block, lo, hi, &first);
+        uint64_t first, end = samples_in(in, block, lo, hi, &first);
         thin.samples = end - first;
     }
     return thin;
@@ -125,14 +127,14 @@ fby__thin fby__thin_of(const fby_loader *l, uint32_t block, uint64_t lo, uint64_
 /* Panels begin at a cache line. */
 static size_t span_bytes(uint64_t n) { return (size_t)fby__align_up_u64(n * sizeof(fby__row_span), 64); }
 
-fby__room fby__thin_room(const fby_loader *l, uint32_t block, uint64_t rows, fby__thin thin)
+fby__room fby__thin_room(const fby__loader_source *in, uint32_t block, uint64_t rows, fby__thin thin)
 {
     fby__room room = {.kept = span_bytes(thin.spans)};
     if (thin.rows == 0 && thin.samples == 0)
-        return (fby__room){.stays = fby__loader_entry_bytes(l, block, rows)};
-    for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
-        const fby__read_panel *p = &l->outputs.panels[i];
-        const uint64_t capacity = fby__loader_capacity(l, block, p);
+        return (fby__room){.stays = fby__loader_entry_bytes(in, block, rows)};
+    for (uint32_t i = 0; i < in->n_panels; i++) {
+        const fby__read_panel *p = &in->panels[i];
+        const uint64_t capacity = fby__loader_capacity(in, block, p);
         const bool firsts = p->first_only && thin.samples;
         size_t all, kept; /* checked when the loader was opened */
         (void)fby__panel_bytes(&p->layout, rows, capacity, &all, NULL);
@@ -148,9 +150,9 @@ fby__room fby__thin_room(const fby_loader *l, uint32_t block, uint64_t rows, fby
 }
 
 /* Does panel i of an entry lie in `whole` while it is loaded? */
-static bool moves(const fby_loader *l, const fby__cache_entry *e, uint32_t i)
+static bool moves(const fby__loader_source *in, const fby__cache_entry *e, uint32_t i)
 {
-    return (e->data.few_rows || l->outputs.panels[i].first_only);
+    return (e->data.few_rows || in->panels[i].first_only);
 }
 
 /* ---- moving rows ---- */
@@ -229,7 +231,7 @@ static void move_bytes(const fby__panel *from, fby__panel *to, bool each, const 
 
 /* Rows to be moved, as spans: those of the whole block at once, or first rows of samples, some hundred spans at a time. */
 typedef struct moved {
-    const fby_loader *l;
+    const fby__loader_source *in;
     const fby__cache_entry *e;
     bool firsts;
     uint64_t done;             /* samples; or whether the spans were given */
@@ -239,9 +241,9 @@ typedef struct moved {
     fby__row_span some[256];
 } moved;
 
-static void moved_begin(moved *m, const fby_loader *l, const fby__cache_entry *e, bool firsts)
+static void moved_begin(moved *m, const fby__loader_source *in, const fby__cache_entry *e, bool firsts)
 {
-    m->l = l;
+    m->in = in;
     m->e = e;
     m->firsts = firsts;
     m->done = 0;
@@ -261,23 +263,23 @@ static bool moved_next(moved *m, uint64_t n_rows)
     m->n = (uint32_t)fby__min_u64(left, most);
     for (uint32_t i = 0; i < m->n; i++, m->done++) {
         uint64_t rows;
-        fby__samples_at(m->l->samples, m->e->block, m->e->data.first_sample + m->done, &m->some[i].row, &rows);
+        fby__samples_at(m->in->samples, fby__block_in(m->in, m->e), m->e->data.first_sample + m->done, &m->some[i].row, &rows);
         m->some[i].panel_row = m->done;
     }
     m->end = m->done;
     return m->n > 0;
 }
 
-static void move_panel(const fby_loader *l, const fby__cache_entry *e, uint32_t i, const fby__panel *from, uint64_t n_rows)
+static void move_panel(const fby__loader_source *in, const fby__cache_entry *e, uint32_t i, const fby__panel *from, uint64_t n_rows)
 {
-    const fby__panel_kind kind = l->outputs.panels[i].layout.kind;
+    const fby__panel_kind kind = in->panels[i].layout.kind;
     fby__panel *to = &e->data.panels[i];
-    const bool firsts = e->data.n_firsts && l->outputs.panels[i].first_only;
+    const bool firsts = e->data.n_firsts && in->panels[i].first_only;
     uint64_t total = 0, row = 0;
     bool each = true;
     moved m;
     if (kind == FBY__PANEL_BYTES) {
-        for (moved_begin(&m, l, e, firsts); moved_next(&m, n_rows);)
+        for (moved_begin(&m, in, e, firsts); moved_next(&m, n_rows);)
             total += string_bytes(from, m.span, m.n, e->lo, m.end);
         /* one by one, or, where they share so many bytes that this takes more room, with all that are there */
         each = total <= from->used && total <= to->capacity;
@@ -285,7 +287,7 @@ static void move_panel(const fby_loader *l, const fby__cache_entry *e, uint32_t 
             memcpy(to->data, from->data, (size_t)from->used);
         to->used = each ? 0 : from->used;
     }
-    for (moved_begin(&m, l, e, firsts); moved_next(&m, n_rows);) {
+    for (moved_begin(&m, in, e, firsts); moved_next(&m, n_rows);) {
         if (kind == FBY__PANEL_DENSE)
             move_dense(from, to, m.span, m.n, e->lo, m.end);
         else if (kind == FBY__PANEL_RAGGED)
@@ -298,9 +300,9 @@ static void move_panel(const fby_loader *l, const fby__cache_entry *e, uint32_t 
 }
 
 /* The spans of rows that are kept, at the beginning of that memory; returns how many rows they have. */
-static uint64_t write_spans(fby_loader *l, fby__cache_entry *e)
+static uint64_t write_spans(fby__loader_source *in, fby__cache_entry *e)
 {
-    needed rows = needed_of(l, e->block, e->lo, e->hi, e->data.wanted, e->data.n_wanted);
+    needed rows = needed_of(in, fby__block_in(in, e), e->lo, e->hi, e->data.wanted, e->data.n_wanted);
     uint64_t row, row_end, n_rows = 0;
     fby__row_span *spans = (fby__row_span *)(void *)e->data.kept.data;
     while (next_span(&rows, &row, &row_end)) {
@@ -311,29 +313,30 @@ static uint64_t write_spans(fby_loader *l, fby__cache_entry *e)
     return n_rows;
 }
 
-static void compact(fby_loader *l, fby__cache_entry *e)
+static void compact(fby__loader_source *in, fby__cache_entry *e)
 {
-    for (uint32_t i = 0; i < l->outputs.n_panels; i++)
-        if (e->data.overflow[i].data && moves(l, e, i)) {
+    fby_loader *l = in->loader;
+    for (uint32_t i = 0; i < in->n_panels; i++)
+        if (e->data.overflow[i].data && moves(in, e, i)) {
             fby__slab_free(l->engine.account,
                            &e->data.kept); /* strings that expanded beyond what metadata said: the block stays as it is */
             return;
         }
-    const uint64_t n_rows = e->data.few_rows ? write_spans(l, e) : 0;
+    const uint64_t n_rows = e->data.few_rows ? write_spans(in, e) : 0;
     uint8_t *at = e->data.kept.data + span_bytes(e->data.n_spans);
-    if (l->outputs.has_firsts && !e->data.wanted)
-        e->data.n_firsts = samples_in(l, e->block, e->lo, e->hi, &e->data.first_sample) - e->data.first_sample;
-    for (uint32_t i = 0; i < l->outputs.n_panels; i++) {
-        if (!moves(l, e, i))
+    if (in->has_firsts && !e->data.wanted)
+        e->data.n_firsts = samples_in(in, fby__block_in(in, e), e->lo, e->hi, &e->data.first_sample) - e->data.first_sample;
+    for (uint32_t i = 0; i < in->n_panels; i++) {
+        if (!moves(in, e, i))
             continue;
-        const fby__read_panel *lp = &l->outputs.panels[i];
+        const fby__read_panel *lp = &in->panels[i];
         const fby__panel from = e->data.panels[i];
         const uint64_t capacity = from.capacity, rows = e->data.n_firsts && lp->first_only ? e->data.n_firsts : n_rows;
         size_t bytes;
         (void)fby__panel_bytes(&lp->layout, rows, capacity, &bytes, NULL); /* checked when the loader was opened */
         fby__panel_place(&lp->layout, rows, capacity, at, &e->data.panels[i]);
         at += bytes;
-        move_panel(l, e, i, &from, n_rows);
+        move_panel(in, e, i, &from, n_rows);
     }
     fby__slab_free(l->engine.account, &e->data.whole);
     if (!e->data.memory.data) { /* else panels that stay may lie in the map */
@@ -353,7 +356,7 @@ static fby_status reserve(fby__read *read, fby_error *err)
     FBY__TRY(fby__slab_map(read->reader->account, &e->data.memory, err));
     uint8_t *stays = e->data.memory.data, *whole = e->data.whole.data;
     for (uint32_t i = 0; i < read->reader->n_panels; i++)
-        fby__load_place(job, i, moves(job->loader, e, i) ? &whole : &stays);
+        fby__load_place(job, i, moves(job->in, e, i) ? &whole : &stays);
     return FBY_OK;
 }
 
@@ -363,7 +366,7 @@ static void done(fby__read *read, const fby_error *error)
     job->entry->data.mapped = read->mapped;
     read->mapped = NULL;
     if (!error)
-        compact(job->loader, job->entry);
+        compact(job->in, job->entry);
     fby__load_publish(job, error);
 }
 

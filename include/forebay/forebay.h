@@ -16,6 +16,7 @@
  *   log.h        fby_log_set: what the library has to say while it runs
  *   trace.h      fby_trace_begin …: what happened when, for Perfetto
  *   options.h    fby_option_at: the options above as tables, for bindings and tools
+ *   mix.h        fby_loader_open_mix: one loader over several data sets
  *   arrow.h      the Arrow C data and stream interfaces
  *   dlpack.h     the DLPack structs (not included here: include it where you take fby_batch_dlpack's result apart)
  */
@@ -31,6 +32,7 @@
 #include <forebay/log.h>
 #include <forebay/lookup.h>
 #include <forebay/make.h>
+#include <forebay/mix.h>
 #include <forebay/options.h>
 #include <forebay/pack.h>
 #include <forebay/pipeline.h>

@@ -60,7 +60,7 @@ fby_status fby__output_row_error(const fby__loader_source *in, const fby__batch_
         (void)snprintf(source, sizeof source, "column '%.200s', ", column);
     fby__error_context(err, "%s%soutput '%s': row %llu of the %s", where, source, o->name, (unsigned long long)row,
                        *where ? "file" : "data set");
-    return status;
+    return fby__source_error(in, status, err);
 }
 
 fby_status fby__output_value_error(const fby__loader_source *in, const fby__output_source *s, const fby__batch_output *o,
@@ -143,6 +143,8 @@ uint64_t fby__sample_number(const fby__loader_source *in, fby_source_kind from, 
 {
     if (from == FBY_FROM_SAMPLE_INDEX)
         return fby__samples_first(in->samples)[block] + sample;
+    if (from == FBY_FROM_SOURCE)
+        return (uint64_t)(in - in->loader->sources);
     return from == FBY_FROM_ROW_INDEX ? fby__dataset_block(in->ds, block)->first_row + row : n_rows;
 }
 
@@ -168,7 +170,7 @@ static fby_status fill_some(const fby__fill *f, const fby__slots *slots, fby_err
             memcpy(dst + i * f->o->row_bytes, &s->constant, f->o->row_bytes);
     else if (s->from == FBY_FROM_IS_REPEAT)
         memcpy(dst, f->w->repeats + slots->slot, slots->n);
-    else if (s->from == FBY_FROM_SAMPLE_INDEX || s->from == FBY_FROM_ROW_INDEX || s->from == FBY_FROM_N_ROWS)
+    else if (s->from == FBY_FROM_SAMPLE_INDEX || s->from == FBY_FROM_ROW_INDEX || s->from == FBY_FROM_N_ROWS || s->from == FBY_FROM_SOURCE)
         fill_number(f, slots, dst);
     else if (fby_source_is_mask(s->from))
         fill_mask(f, slots, dst);
@@ -212,7 +214,7 @@ static fby__grant gather(fby_loader *l, fby__worker *w, fby__flight *f, uint32_t
     const fby__grant grant = fby__reserve_values(l, w, f, n_take, last, out, err);
     if (grant != FBY__GRANTED)
         return grant;
-    if (n_take == f->n_pieces) {
+    if (!fby__comes_in_pieces(l, f, n_take)) {
         fby__slots all = {.slot = 0, .n = (uint32_t)f->batch->size, .in = &l->sources[0]};
         return gather_slots(l, w, f->batch, &all, err) == FBY_OK ? FBY__GRANTED : FBY__GRANT_FAILED;
     }

@@ -35,6 +35,12 @@ static inline const fby__loader_source *fby__source_of_piece(const fby_loader *l
     return &l->sources[fby__epoch_source(l->schedule.epoch, piece->phase)];
 }
 
+/** Are values that vary staged piece by piece? Where some pieces are missing; and of a mixture, whose pieces are of several sources. */
+static inline bool fby__comes_in_pieces(const fby_loader *l, const fby__flight *f, uint32_t n_taken)
+{
+    return n_taken < f->n_pieces || l->n_sources > 1;
+}
+
 /** Where the first row of a slot's sample lies in a panel of its block. */
 static inline uint64_t fby__fill_row(const fby__fill *f, uint64_t slot, uint32_t panel)
 {

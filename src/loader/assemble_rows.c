@@ -56,7 +56,7 @@ fby_status fby__pick_rows(const fby__fill *f, uint64_t slot, uint64_t n, fby__pi
         return fby__fail_nomem(err, "the rows of a sample");
     uint32_t *index = (uint32_t *)(void *)(bits + words);
     memset(bits, 0, words * sizeof *bits);
-    fby__random random = fby__make_random(fby__plan_seed(f->l->plan), f->b->epoch, fby__fill_sample(f, slot), PURPOSE_ROWS + (k << 32));
+    fby__random random = fby__make_random(fby__source_seed(f->in), f->b->epoch, fby__fill_sample(f, slot), PURPOSE_ROWS + (k << 32));
     for (uint64_t j = n - k; j < n; j++) {
         uint64_t t = fby__random_below(&random, j + 1);
         if (bits[t / 64] >> (t % 64) & 1)
@@ -297,7 +297,7 @@ static fby__grant take_all(const values_round *r, bool exact, fby_error *err)
 
 fby__grant fby__reserve_values(fby_loader *l, fby__worker *w, fby__flight *f, uint32_t n_taken, bool last, fby__lack *out, fby_error *err)
 {
-    const bool stages = n_taken < f->n_pieces;
+    const bool stages = fby__comes_in_pieces(l, f, n_taken);
     const values_round r = {.l = l, .w = w, .f = f, .n_taken = n_taken, .stages = stages, .places = !stages || last};
     uint32_t ragged = 0;
     uint64_t most = 0, bytes;

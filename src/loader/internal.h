@@ -49,8 +49,23 @@ static inline void fby__loader_range(const fby_loader *l, uint32_t block, uint64
     fby__samples_range(in->samples, block - in->first_block, lo, hi, out_begin, out_end);
 }
 /* sources.c */
-/** The loader's only source. samples: NULL = all rows. */
-fby_status fby__loader_take_source(fby_loader *l, fby_dataset *ds, fby_samples *samples, fby_error *err);
+/** A source as it is asked for. Borrowed for the call. */
+typedef struct fby__asked_source {
+    const char *name; /* "" where it is the only one */
+    fby_dataset *ds;
+    fby_samples *samples;        /* NULL = all rows */
+    const fby_loader_opts *opts; /* whose outputs are the source's */
+} fby__asked_source;
+fby_status fby__loader_take_sources(fby_loader *l, const fby__asked_source *asked, uint32_t n, fby_error *err);
+/** The outputs of every source, alike in name, shape and dtype. */
+fby_status fby__loader_resolve_all(fby_loader *l, const fby__asked_source *asked, fby_error *err);
+/** Context for an error: which source of a mixture. Returns the code. */
+fby_status fby__source_error(const fby__loader_source *in, fby_status status, fby_error *err);
+/** What randomness of a source's samples is keyed by: sources have samples of the same numbers. */
+uint64_t fby__source_seed(const fby__loader_source *in);
+/** fby_loader_open() and fby_loader_open_mix(), whose options are this version's. mix: NULL = none. */
+fby_status fby__loader_open(const fby__asked_source *asked, uint32_t n, const fby_mix *mix, const fby_loader_opts *opts, fby_loader **out,
+                            fby_error *err);
 void fby__loader_drop_sources(fby_loader *l);
 /** Of all sources. */
 uint64_t fby__loader_samples(const fby_loader *l);

@@ -176,8 +176,10 @@ void fby__load_publish(fby__load_job *job, const fby_error *why)
     fby__cache_entry *e = job->entry;
     const bool put_back = why && job->read.lacks_room;
     fby_error *error = why && !put_back ? fby__malloc(sizeof *error) : NULL;
-    if (error)
+    if (error) {
         *error = *why;
+        (void)fby__source_error(job->in, error->code, error); /* which is what it returns */
+    }
     if (job->read.mapped)
         e->data.mapped = job->read.mapped;
     job->read.mapped = NULL;

@@ -241,17 +241,8 @@ static fby_status measure(fby_loader *l, const fby_loader_opts *opts, const fby_
     return status;
 }
 
-/* The outputs of every source. */
-static fby_status resolve_all(fby_loader *l, const fby_loader_opts *opts, fby_error *err)
-{
-    for (uint32_t i = 0; i < l->n_sources; i++) {
-        FBY__TRY(fby__loader_resolve(&l->sources[i], opts, err));
-        l->outputs.max_panels = (uint32_t)fby__max_u64(l->outputs.max_panels, l->sources[i].n_panels);
-    }
-    return FBY_OK;
-}
-
-static fby_status open_loader(fby_dataset *ds, const fby_loader_opts *opts, fby_loader **out, fby_error *err)
+fby_status fby__loader_open(const fby__asked_source *asked, uint32_t n, const fby_mix *mix, const fby_loader_opts *opts, fby_loader **out,
+                            fby_error *err)
 {
     FBY__TRY(check_options(opts, err));
     fby_loader *l = fby__calloc(1, sizeof *l);
@@ -267,6 +258,7 @@ static fby_status open_loader(fby_dataset *ds, const fby_loader_opts *opts, fby_
     l->config.asked = *opts;
     l->config.asked.outputs = NULL; /* what is borrowed for the call alone */
     l->config.asked.part_key = NULL;
+    l->config.mix = mix;
     l->config.n_threads = opts->n_threads ? opts->n_threads : fby__cpu_count();
     l->config.batch_size = opts->batch_size;
     l->config.depth = opts->prefetch_batches ? opts->prefetch_batches : 8;
@@ -282,11 +274,11 @@ static fby_status open_loader(fby_dataset *ds, const fby_loader_opts *opts, fby_
 
     fby__epoch *first = NULL;
     uint32_t n_pieces;
-    if ((status = fby__history_init(&l->history, err)) != FBY_OK ||
-        (status = fby__loader_take_source(l, ds, opts->samples, err)) != FBY_OK || (status = take_keys(l, opts, err)) != FBY_OK)
+    if ((status = fby__history_init(&l->history, err)) != FBY_OK || (status = fby__loader_take_sources(l, asked, n, err)) != FBY_OK ||
+        (status = take_keys(l, opts, err)) != FBY_OK)
         goto fail;
     choose_batch_size(l, opts);
-    if ((status = resolve_all(l, opts, err)) != FBY_OK || (status = fby__loader_costs(l, err)) != FBY_OK ||
+    if ((status = fby__loader_resolve_all(l, asked, err)) != FBY_OK || (status = fby__loader_costs(l, err)) != FBY_OK ||
         (status = fby__loader_plan(l, opts, l->config.superbatch_samples = fby__loader_superbatch(l, opts), &l->plan, err)) != FBY_OK)
         goto fail;
     if (fby__plan_part_units(l->plan)) /* a larger one is the same */
@@ -302,9 +294,10 @@ static fby_status open_loader(fby_dataset *ds, const fby_loader_opts *opts, fby_
     if ((status = fby__loader_notes_order(l, opts, err)) != FBY_OK || (status = fby__epoch_create(l->plan, 0, &first, err)) != FBY_OK ||
         (status = measure(l, opts, first, err)) != FBY_OK)
         goto fail;
-    if (opts->transform && !opts->transform_unchecked && (status = fby__transform_try(ds, opts, err)) != FBY_OK)
+    if (opts->transform && !opts->transform_unchecked && (status = fby__transform_try(asked[0].ds, opts, err)) != FBY_OK)
         goto fail;
     drop_keys(l);
+    l->config.mix = NULL;
     n_pieces = fby__epoch_max_pieces(first);
     l->schedule.ahead = first; /* comes next, as a rule */
     first = NULL;
@@ -325,7 +318,7 @@ fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loa
     fby_loader_opts o;
     fby_status status = fby__loader_opts_in(opts, &o, &arena, err);
     if (status == FBY_OK)
-        status = open_loader(ds, &o, out, err);
+        status = fby__loader_open(&(fby__asked_source){.name = "", .ds = ds, .samples = o.samples, .opts = &o}, 1, NULL, &o, out, err);
     fby__arena_fini(&arena);
     return status;
 }

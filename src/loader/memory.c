@@ -426,10 +426,11 @@ uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts
 
 static void lengths_of(const void *user, const uint32_t *block, const uint64_t *sample, uint32_t n, uint32_t *out)
 {
-    const fby_samples *samples = user;
+    const fby_loader *l = user;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t row, rows;
-        fby__samples_at(samples, block[i], sample[i], &row, &rows);
+        const fby__loader_source *in = fby__source_of(l, block[i]);
+        fby__samples_at(in->samples, block[i] - in->first_block, sample[i], &row, &rows);
         out[i] = rows < UINT32_MAX ? (uint32_t)rows : UINT32_MAX;
     }
 }
@@ -443,11 +444,42 @@ static void drawn_of(const void *user, uint64_t epoch, const uint32_t *block, ui
         io_sample[i] -= fby__samples_first(user)[block[i]];
 }
 
+/* `files` begin at 0 in every source. */
+static fby_status plan_mix(const fby_loader *l, const uint64_t *counts, const uint32_t *files, const fby__plan_opts *p, fby__plan **out,
+                           fby_error *err)
+{
+    static const fby__mix_stop STOP[] = {FBY__MIX_FIRST, FBY__MIX_ALL, FBY__MIX_SAMPLES};
+    const fby_mix *mix = l->config.mix;
+    if ((unsigned)mix->stop > FBY_MIX_SAMPLES)
+        return fby__fail(err, FBY_E_ARG, "the mixture's stop is none");
+    fby__mix_source *sources = fby__calloc(l->n_sources, sizeof *sources);
+    if (!sources)
+        return fby__fail_nomem(err, "the plan");
+    for (uint32_t i = 0; i < l->n_sources; i++) {
+        const fby__loader_source *in = &l->sources[i];
+        sources[i] = (fby__mix_source){in->name, counts + in->first_block, in->n_blocks, files + in->first_block};
+    }
+    const fby__mix_opts m = {.sources = sources,
+                             .n_sources = l->n_sources,
+                             .weights = mix->weights,
+                             .n_epochs = (uint32_t)mix->n_epochs,
+                             .stop = STOP[mix->stop],
+                             .n_samples = mix->n_samples};
+    const fby_status status = fby__plan_create_mix(&m, p, out, err);
+    fby__free(sources);
+    return status;
+}
+
 fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t samples, fby__plan **out, fby_error *err)
 {
     const fby__loader_source *in = &l->sources[0];
-    if (fby_samples_count(in->samples) == 0)
-        return fby__fail(err, FBY_E_ARG, "the data set has no rows: nothing to load");
+    bool drawn = false, groups = false;
+    for (uint32_t i = 0; i < l->n_sources; i++) {
+        if (fby_samples_count(l->sources[i].samples) == 0)
+            return fby__source_error(&l->sources[i], fby__fail(err, FBY_E_ARG, "the data set has no rows: nothing to load"), err);
+        drawn |= fby__samples_are_drawn(l->sources[i].samples);
+        groups |= fby_samples_kind(l->sources[i].samples) == FBY_SAMPLES_GROUPS;
+    }
     uint32_t world = opts->world_size ? opts->world_size : 1;
     fby__plan_opts p = {
         .seed = opts->seed,
@@ -474,8 +506,9 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
     uint32_t *files = fby__malloc(l->memory.n_blocks * sizeof *files);
     fby_status status = counts && files ? FBY_OK : fby__fail_nomem(err, "the plan");
     for (uint32_t b = 0; status == FBY_OK && b < l->memory.n_blocks; b++) {
+        const fby__loader_source *of = fby__source_of(l, b);
         counts[b] = l->memory.cost[b].most;
-        files[b] = fby__dataset_block(in->ds, b)->file;
+        files[b] = fby__dataset_block(of->ds, b - of->first_block)->file;
     }
     p.files = files;
     p.spans = l->config.part_spans;
@@ -493,13 +526,13 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
     if (status == FBY_OK && opts->bucket_samples && kind != FBY_SAMPLES_GROUPS)
         status = fby__fail(err, FBY_E_ARG, "length buckets were asked for, but all samples have one length (%s): of groups they make sense",
                            kind == FBY_SAMPLES_ROWS ? "rows" : "windows");
-    if (opts->batch_elements || kind == FBY_SAMPLES_GROUPS)
+    if (opts->batch_elements || groups)
         p.lengths = lengths_of;
-    p.lengths_user = in->samples;
-    if (fby__samples_are_drawn(in->samples))
+    p.lengths_user = l;
+    if (drawn)
         p.draws = (fby__plan_draws){fby_samples_count(in->samples), draws_of, drawn_of, in->samples};
     if (status == FBY_OK)
-        status = fby__plan_create(counts, l->memory.n_blocks, &p, out, err);
+        status = l->config.mix ? plan_mix(l, counts, files, &p, out, err) : fby__plan_create(counts, l->memory.n_blocks, &p, out, err);
     fby__free(counts);
     fby__free(files);
     return status;

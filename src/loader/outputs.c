@@ -310,7 +310,7 @@ static fby_status check_rows(const fby__plan_output *o, fby_error *err)
     return FBY_OK;
 }
 
-static bool names_no_column(fby_source_kind from) { return from >= FBY_FROM_SAMPLE_INDEX && from <= FBY_FROM_IS_REPEAT; }
+static bool names_no_column(fby_source_kind from) { return from >= FBY_FROM_SAMPLE_INDEX && from <= FBY_FROM_SOURCE; }
 
 fby_status fby__compile_ops(const fby_output *spec, const fby__row_value *value, fby__program **out, fby_error *err)
 {
@@ -324,7 +324,7 @@ fby_status fby__compile_ops(const fby_output *spec, const fby__row_value *value,
 static fby_status resolve_columns(fby__loader_source *in, fby__plan_output *o, fby_error *err)
 {
     const fby_output *spec = o->spec;
-    if ((unsigned)spec->from > FBY_FROM_IS_REPEAT)
+    if ((unsigned)spec->from > FBY_FROM_SOURCE)
         return fby__fail(err, FBY_E_ARG, "output '%s': unknown kind of source", spec->name);
     if (spec->from != FBY_FROM_COLUMNS && spec->n_ops)
         return fby__fail(err, FBY_E_ARG, "output '%s': operations are for the values of columns", spec->name);

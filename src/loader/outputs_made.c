@@ -162,7 +162,7 @@ fby_status fby__resolve_made(fby__loader_source *in, fby__plan_output *o, fby__o
                                .samples = fby_samples_kind(in->samples),
                                .n_rows = o->rows == FBY__ROWS_ALL ? 0 : o->n_steps,
                                .max_rows = o->rows == FBY__ROWS_ALL ? fby_samples_max_rows(in->samples) : o->n_steps,
-                               .seed = l->config.seed};
+                               .seed = fby__source_seed(in)};
         status = fby__maker_create(&make, &source->maker, &made, err);
     }
     for (uint32_t i = 0; status == FBY_OK && i < o->n_inputs; i++)
@@ -262,7 +262,7 @@ fby_status fby__resolve_after(fby__loader_source *in, fby__plan_output *o, fby__
                          spec->name);
     fby__made made = {.of_sample = true, .dtype = out->dtype, .ndim = out->ndim_inner};
     memcpy(made.shape, out->inner, (size_t)out->ndim_inner * sizeof *out->inner);
-    FBY__TRY(fby__afters_create(spec->after, spec->n_after, spec->name, &made, l->config.seed, &source->afters, err));
+    FBY__TRY(fby__afters_create(spec->after, spec->n_after, spec->name, &made, fby__source_seed(in), &source->afters, err));
     out->ndim_inner = made.ndim;
     memcpy(out->inner, made.shape, (size_t)made.ndim * sizeof *made.shape);
     l->outputs.made_scratch_bytes = fby__max_u64(l->outputs.made_scratch_bytes, made.scratch_bytes);

@@ -90,18 +90,46 @@ static void name_run(const fby_dataset *ds, uint32_t begin, uint32_t end, char *
                        last.name, newest.name, when);
 }
 
+static void hash_text(fby__hash128 h, char out[33])
+{
+    (void)snprintf(out, 33, "%016llx%016llx", (unsigned long long)h.hi, (unsigned long long)h.lo);
+}
+
+/* Of a source: its name, and what it is. */
+static uint64_t hash_source(const fby__loader_source *in)
+{
+    const char *texts[] = {in->name, fby_dataset_identity(in->ds), fby__dataset_contents(in->ds)};
+    fby__hash128 h = {0};
+    for (int i = 0; i < 3; i++)
+        h = fby__hash_more(h, texts[i], strlen(texts[i]) + 1);
+    return h.lo;
+}
+
+/* The first source of a mixture that differs; "" where none of the first ones does. */
+static void name_source(const fby_loader *l, const fby_loader_state *s, char *out, size_t n)
+{
+    for (uint32_t i = 0; i < l->n_sources && i < FBY_STATE_FILES && !out[0]; i++)
+        if (hash_source(&l->sources[i]) != s->files[i])
+            (void)snprintf(out, n, "source '%.200s'", l->sources[i].name);
+}
+
 /* The first run that differs, in words; "" when none does or the files are not as many. */
 static void name_difference(const fby_loader *l, const fby_loader_state *s, char *out, size_t n)
 {
-    uint64_t n_files = fby_dataset_file_count(l->sources[0].ds);
+    const fby__loader_source *in = &l->sources[0];
+    uint64_t n_files = fby_dataset_file_count(in->ds);
     uint32_t more = 0;
     out[0] = 0;
+    if (l->n_sources > 1) {
+        name_source(l, s, out, n);
+        return;
+    }
     for (uint32_t i = 0; s->n_files == n_files && i < run_count(n_files); i++) {
         uint32_t begin = run_begin(n_files, i), end = run_begin(n_files, i + 1);
-        if (hash_run(l->sources[0].ds, begin, end) == s->files[i])
+        if (hash_run(in->ds, begin, end) == s->files[i])
             continue;
         if (!out[0])
-            name_run(l->sources[0].ds, begin, end, out, n);
+            name_run(in->ds, begin, end, out, n);
         else
             more++;
     }
@@ -113,11 +141,47 @@ static void name_difference(const fby_loader *l, const fby_loader_state *s, char
 /* Which samples of which blocks: of plain rows how many each block has, of others also what they are. */
 static uint64_t samples_hash(const fby_loader *l)
 {
-    uint64_t counts = fby__plan_counts_hash(l->plan);
-    const char *identity = fby__samples_identity(l->sources[0].samples);
-    if (strcmp(identity, fby_dataset_identity(l->sources[0].ds)) == 0)
-        return counts;
-    return fby__hash_more(fby__hash(&counts, sizeof counts), identity, strlen(identity)).lo;
+    uint64_t hash = fby__plan_counts_hash(l->plan);
+    for (uint32_t i = 0; i < l->n_sources; i++) {
+        const fby__loader_source *in = &l->sources[i];
+        const char *identity = fby__samples_identity(in->samples);
+        if (strcmp(identity, fby_dataset_identity(in->ds)) != 0)
+            hash = fby__hash_more(fby__hash(&hash, sizeof hash), identity, strlen(identity)).lo;
+    }
+    return hash;
+}
+
+/* What a state calls the data: of a mixture, hashes of what its sources are called. */
+static void name_data(const fby_loader *l, fby_loader_state *s)
+{
+    fby__hash128 identity = {0}, fingerprint = {0}, contents = {0}, inodes = {0};
+    for (uint32_t i = 0; i < l->n_sources; i++) {
+        const fby__loader_source *in = &l->sources[i];
+        const uint64_t inode = fby__dataset_inodes(in->ds);
+        s->n_rows += fby_dataset_rows(in->ds);
+        s->n_files += fby_dataset_file_count(in->ds);
+        s->n_blocks += fby_dataset_block_count(in->ds);
+        s->inodes = inode;
+        memcpy(s->identity, fby_dataset_identity(in->ds), sizeof s->identity);
+        memcpy(s->fingerprint, fby_dataset_fingerprint(in->ds), sizeof s->fingerprint);
+        memcpy(s->contents, fby__dataset_contents(in->ds), sizeof s->contents);
+        identity = fby__hash_more(fby__hash_more(identity, in->name, strlen(in->name) + 1), s->identity, sizeof s->identity);
+        fingerprint = fby__hash_more(fingerprint, s->fingerprint, sizeof s->fingerprint);
+        contents = fby__hash_more(contents, s->contents, sizeof s->contents);
+        inodes = fby__hash_more(inodes, &inode, sizeof inode);
+    }
+    if (l->n_sources == 1) {
+        const fby_dataset *ds = l->sources[0].ds;
+        for (uint32_t i = 0; i < run_count(s->n_files); i++)
+            s->files[i] = hash_run(ds, run_begin(s->n_files, i), run_begin(s->n_files, i + 1));
+        return;
+    }
+    hash_text(identity, s->identity);
+    hash_text(fingerprint, s->fingerprint);
+    hash_text(contents, s->contents);
+    s->inodes = inodes.lo;
+    for (uint32_t i = 0; i < l->n_sources && i < FBY_STATE_FILES; i++)
+        s->files[i] = hash_source(&l->sources[i]);
 }
 
 /* ---- get ---- */
@@ -137,19 +201,12 @@ static fby_loader_state state_of(fby_loader *l)
         .seed = fby__plan_seed(l->plan),
         .global_batch = fby__plan_global_batch(l->plan),
         .superbatch_samples = l->config.superbatch_samples,
-        .n_rows = fby_dataset_rows(l->sources[0].ds),
-        .n_files = fby_dataset_file_count(l->sources[0].ds),
-        .n_blocks = fby_dataset_block_count(l->sources[0].ds),
         .n_samples = fby__plan_samples(l->plan),
         .samples = samples_hash(l),
         .part_keys_hash = fby__plan_spans_hash(l->plan),
+        .mix = fby__plan_mix_hash(l->plan),
     };
-    for (uint32_t i = 0; i < run_count(s.n_files); i++)
-        s.files[i] = hash_run(l->sources[0].ds, run_begin(s.n_files, i), run_begin(s.n_files, i + 1));
-    memcpy(s.identity, fby_dataset_identity(l->sources[0].ds), sizeof s.identity);
-    memcpy(s.fingerprint, fby_dataset_fingerprint(l->sources[0].ds), sizeof s.fingerprint);
-    memcpy(s.contents, fby__dataset_contents(l->sources[0].ds), sizeof s.contents);
-    s.inodes = fby__dataset_inodes(l->sources[0].ds);
+    name_data(l, &s);
     fby__state_asked(&l->config.asked, &s);
     return s;
 }
@@ -167,20 +224,21 @@ fby_status fby_loader_state_get(fby_loader *l, fby_loader_state *out, fby_error 
  * Files that are elsewhere, or were restored, have times of their own; what they hold decides: sizes and metadata. The same files with
  * other times were written to.
  */
-static bool is_copy(const fby_loader *l, const fby_loader_state *s)
+static bool is_copy(const fby_loader_state *now, const fby_loader_state *s)
 {
-    return strcmp(s->contents, fby__dataset_contents(l->sources[0].ds)) == 0 && s->inodes != fby__dataset_inodes(l->sources[0].ds);
+    return strcmp(s->contents, now->contents) == 0 && s->inodes != now->inodes;
 }
 
 static fby_status check_dataset(const fby_loader *l, const fby_loader_state *s, fby_error *err)
 {
     char where[700];
-    uint64_t rows = fby_dataset_rows(l->sources[0].ds), files = fby_dataset_file_count(l->sources[0].ds),
-             blocks = fby_dataset_block_count(l->sources[0].ds);
-    if (strcmp(s->fingerprint, fby_dataset_fingerprint(l->sources[0].ds)) == 0 || is_copy(l, s))
+    fby_loader_state now = {0};
+    name_data(l, &now);
+    const uint64_t rows = now.n_rows, files = now.n_files, blocks = now.n_blocks;
+    if (strcmp(s->fingerprint, now.fingerprint) == 0 || is_copy(&now, s))
         return FBY_OK;
     name_difference(l, s, where, sizeof where);
-    if (strcmp(s->identity, fby_dataset_identity(l->sources[0].ds)) == 0)
+    if (strcmp(s->identity, now.identity) == 0)
         return fby__fail(err, FBY_E_CHANGED,
                          "the files changed since the state was saved (names, rows and schema are the same; sizes, "
                          "times or metadata are not)%s%s. Restore them, or begin the epoch anew",

@@ -373,7 +373,7 @@ static bool is_held_back(fby_loader *l)
  */
 static bool is_far_ahead(fby_loader *l)
 {
-    const uint64_t enough = fby__max_u64(2 * (uint64_t)fby__plan_own_streams(l->plan), 2 * (uint64_t)l->memory.max_jobs);
+    const uint64_t enough = fby__max_u64(2 * (uint64_t)l->n_sources * fby__plan_own_streams(l->plan), 2 * (uint64_t)l->memory.max_jobs);
     const uint64_t first_batch = l->schedule.epoch->phases[l->schedule.load_phase].first_batch;
     if (l->schedule.load_phase < l->schedule.n_drained + enough ||
         first_batch < atomic_load_explicit(&l->pump.consumed, memory_order_acquire) + l->config.depth)

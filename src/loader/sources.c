@@ -2,6 +2,15 @@
 #include "loader/internal.h"
 
 #include "base/alloc.h"
+#include "base/checked.h"
+#include "base/random.h"
+#include "base/sized.h"
+#include "options/options.h"
+
+#include <string.h>
+
+#define MAX_SOURCES 1024
+#define SOURCE_DOMAIN 0x6d6978u /* "mix" */
 
 static fby_status take_samples(fby__loader_source *in, fby_samples *samples, fby_error *err)
 {
@@ -13,14 +22,92 @@ static fby_status take_samples(fby__loader_source *in, fby_samples *samples, fby
     return FBY_OK;
 }
 
-fby_status fby__loader_take_source(fby_loader *l, fby_dataset *ds, fby_samples *samples, fby_error *err)
+fby_status fby__loader_take_sources(fby_loader *l, const fby__asked_source *asked, uint32_t n, fby_error *err)
 {
-    if (!(l->sources = fby__calloc(1, sizeof *l->sources)))
+    uint64_t n_blocks = 0;
+    if (!(l->sources = fby__calloc(n, sizeof *l->sources)))
         return fby__fail_nomem(err, "a loader");
-    l->n_sources = 1;
-    l->sources[0] = (fby__loader_source){.loader = l, .ds = fby_dataset_ref(ds), .n_blocks = fby__dataset_block_count(ds)};
-    l->memory.n_blocks = l->sources[0].n_blocks;
-    return take_samples(&l->sources[0], samples, err);
+    for (uint32_t i = 0; i < n; i++) {
+        fby__loader_source *in = &l->sources[i];
+        *in = (fby__loader_source){.loader = l, .name = fby__strdup(asked[i].name), .ds = fby_dataset_ref(asked[i].ds)};
+        l->n_sources = i + 1; /* from here on the destructor knows it */
+        in->first_block = (uint32_t)n_blocks;
+        in->n_blocks = fby__dataset_block_count(in->ds);
+        n_blocks += in->n_blocks;
+        if (!in->name)
+            return fby__fail_nomem(err, "a loader");
+        if (n_blocks > UINT32_MAX / 2)
+            return fby__fail(err, FBY_E_UNSUPPORTED, "the sources of a mixture have more than 2^31 blocks");
+        FBY__TRY(take_samples(in, asked[i].samples, err));
+    }
+    l->memory.n_blocks = (uint32_t)n_blocks;
+    return FBY_OK;
+}
+
+fby_status fby__source_error(const fby__loader_source *in, fby_status status, fby_error *err)
+{
+    if (status != FBY_OK && in->loader->n_sources > 1)
+        fby__error_context(err, "source '%s'", in->name);
+    return status;
+}
+
+uint64_t fby__source_seed(const fby__loader_source *in)
+{
+    const fby_loader *l = in->loader;
+    return l->n_sources == 1 ? l->config.seed : fby__random_u64(l->config.seed, (uint64_t)(in - l->sources), SOURCE_DOMAIN);
+}
+
+/* Is an output of another source like that of the first? */
+static fby_status check_alike(const fby__batch_output *first, const fby__batch_output *o, fby_error *err)
+{
+    const bool same_shape = o->layout == first->layout && o->ndim_inner == first->ndim_inner && o->bytes == first->bytes &&
+                            memcmp(o->inner, first->inner, (size_t)o->ndim_inner * sizeof *o->inner) == 0;
+    if (strcmp(o->name, first->name) != 0)
+        return fby__fail(err, FBY_E_ARG,
+                         "output '%s' stands where the first source has '%s': all sources have the same outputs, in one order", o->name,
+                         first->name);
+    if (o->dtype != first->dtype)
+        return fby__fail(err, FBY_E_ARG, "output '%s' is %s, and of the first source %s: say which dtype it should have", o->name,
+                         fby_dtype_name(o->dtype), fby_dtype_name(first->dtype));
+    if (!same_shape)
+        return fby__fail(err, FBY_E_ARG, "output '%s' has another shape or layout than that of the first source", o->name);
+    if (o->max_rows != first->max_rows || o->multiple_of != first->multiple_of || o->pad_to_max != first->pad_to_max ||
+        o->want_lengths != first->want_lengths || o->text != first->text || memcmp(&o->pad, &first->pad, sizeof o->pad) != 0)
+        return fby__fail(err, FBY_E_ARG, "output '%s' is padded or cut in another way than that of the first source", o->name);
+    return FBY_OK;
+}
+
+static fby_status check_shape(const fby__batch_shape *first, const fby__batch_shape *shape, fby_error *err)
+{
+    if (shape->n_outputs != first->n_outputs)
+        return fby__fail(err, FBY_E_ARG, "there are %u outputs, and the first source has %u", shape->n_outputs, first->n_outputs);
+    for (uint32_t i = 0; i < first->n_outputs; i++)
+        FBY__TRY(check_alike(&first->outputs[i], &shape->outputs[i], err));
+    return FBY_OK;
+}
+
+fby_status fby__loader_resolve_all(fby_loader *l, const fby__asked_source *asked, fby_error *err)
+{
+    fby__batch_shape *first = NULL;
+    fby_status status = FBY_OK;
+    for (uint32_t i = 0; i < l->n_sources && status == FBY_OK; i++) {
+        status = fby__loader_resolve(&l->sources[i], asked[i].opts, err);
+        l->outputs.max_panels = (uint32_t)fby__max_u64(l->outputs.max_panels, l->sources[i].n_panels);
+        if (status == FBY_OK && first)
+            status = check_shape(first, l->outputs.shape, err);
+        status = fby__source_error(&l->sources[i], status, err);
+        if (first) {
+            fby__batch_shape_unref(l->outputs.shape);
+            l->outputs.shape = first;
+        }
+        if (i + 1 < l->n_sources) {
+            first = l->outputs.shape;
+            l->outputs.shape = NULL;
+        }
+    }
+    if (!l->outputs.shape)
+        l->outputs.shape = first; /* the destructor's */
+    return status;
 }
 
 static void source_fini(fby__loader_source *in)
@@ -39,6 +126,7 @@ static void source_fini(fby__loader_source *in)
     fby__free(in->lengths);
     fby_samples_close(in->samples);
     fby_dataset_close(in->ds);
+    fby__free(in->name);
 }
 
 void fby__loader_drop_sources(fby_loader *l)
@@ -62,4 +150,70 @@ uint64_t fby__loader_rows(const fby_loader *l)
     for (uint32_t i = 0; i < l->n_sources; i++)
         n += fby_dataset_rows(l->sources[i].ds);
     return n;
+}
+
+/* ---- mixtures ---- */
+
+static fby_status check_names(const fby_mix *mix, fby_error *err)
+{
+    for (size_t i = 0; i < mix->n_sources; i++) {
+        if (!mix->sources[i].name || !*mix->sources[i].name || !mix->sources[i].samples)
+            return fby__fail(err, FBY_E_ARG, "source %zu of the mixture has no %s", i, mix->sources[i].samples ? "name" : "samples");
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(mix->sources[k].name, mix->sources[i].name) == 0)
+                return fby__fail(err, FBY_E_ARG, "two sources are named '%s'", mix->sources[i].name);
+    }
+    return FBY_OK;
+}
+
+static fby_status open_mix(fby_mix *mix, const fby_loader_opts *opts, fby__arena *arena, fby_loader **out, fby_error *err)
+{
+    const void *taken;
+    FBY__TRY(fby__strided("fby_mix_source", "source_size", mix->sources, mix->n_sources, mix->source_size,
+                          FBY__SIZE_UP_TO(fby_mix_source, n_outputs), sizeof *mix->sources, arena, &taken, err));
+    mix->sources = taken;
+    if (mix->n_sources == 0 || mix->n_sources > MAX_SOURCES)
+        return fby__fail(err, FBY_E_ARG, "a mixture of %zu sources: choose from 1 to %d", mix->n_sources, MAX_SOURCES);
+    FBY__TRY(check_names(mix, err));
+    fby__asked_source *asked = fby__arena_alloc(arena, mix->n_sources * sizeof *asked);
+    fby_loader_opts *own = fby__arena_alloc(arena, mix->n_sources * sizeof *own);
+    if (!asked || !own)
+        return fby__fail_nomem(err, "the sources of a mixture");
+    for (size_t i = 0; i < mix->n_sources; i++) {
+        const fby_mix_source *source = &mix->sources[i];
+        fby_loader_opts o = *opts;
+        o.samples = source->samples;
+        if (source->outputs) {
+            o.outputs = source->outputs;
+            o.n_outputs = source->n_outputs;
+        }
+        FBY__TRY(fby__loader_opts_in(&o, &own[i], arena, err));
+        fby_dataset *ds = (fby_dataset *)(uintptr_t)fby__samples_dataset(source->samples); /* a reference is taken */
+        asked[i] = (fby__asked_source){source->name, ds, source->samples, &own[i]};
+    }
+    return fby__loader_open(asked, (uint32_t)mix->n_sources, mix, &own[0], out, err);
+}
+
+fby_status fby_loader_open_mix(const fby_mix *mix, const fby_loader_opts *opts, fby_loader **out, fby_error *err)
+{
+    fby__arena arena = {0};
+    fby_mix m;
+    fby_status status = FBY__SIZED_IN(fby_mix, n_samples, mix, &m, err);
+    if (status == FBY_OK)
+        status = open_mix(&m, opts, &arena, out, err);
+    fby__arena_fini(&arena);
+    return status;
+}
+
+size_t fby_loader_source_count(const fby_loader *l) { return l->n_sources; }
+
+fby_status fby_loader_source(const fby_loader *l, size_t i, uint64_t epoch, fby_source_info *out, fby_error *err)
+{
+    fby__mix_counts c;
+    if (i >= l->n_sources)
+        return fby__fail(err, FBY_E_ARG, "source %zu asked for, but the loader has %u", i, l->n_sources);
+    FBY__TRY(fby__plan_mix_counts(l->plan, epoch, (uint32_t)i, &c, err));
+    const fby_source_info info = {
+        .size = sizeof info, .name = l->sources[i].name, .n_samples = c.n_samples, .n_left = c.n_left, .n_passes = c.n_passes};
+    return FBY__SIZED_OUT(fby_source_info, n_passes, &info, out, err);
 }

@@ -28,6 +28,7 @@
 #include "transform/transform.h"
 
 #include <forebay/loader.h>
+#include <forebay/mix.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -220,6 +221,7 @@ typedef struct fby__loader_config {
     uint64_t batch_size; /* most samples of a batch */
     uint64_t superbatch_samples;
     fby_loader_opts asked;      /* the options, without what they borrow */
+    const fby_mix *mix;         /* borrowed until the loader is open; NULL = none */
     fby__plan_span *part_spans; /* owned until the loader is open: of parts by key */
     uint32_t n_part_spans, n_part_keys;
     uint32_t transform_ahead;   /* how far batches are transformed ahead of the consumer; 0 = they are not */
@@ -248,6 +250,7 @@ typedef struct fby__lengths {
  */
 struct fby__loader_source {
     fby_loader *loader;
+    char *name;                     /* owned; "" where it is the only one */
     fby_dataset *ds;                /* shared */
     fby_samples *samples;           /* shared */
     uint32_t first_block, n_blocks; /* of the loader's numbers */

@@ -112,6 +112,7 @@ const fby_option fby__state_table[] = {
     OPT_CHARS("contents", contents, LATER, "the fingerprint without the files' times"),
     OPT_U64("inodes", inodes, LATER, 0, "", "a hash of the files' inodes"),
     OPT_BOOL("no_warmup", no_warmup, ALONE | FBY_OPTION_OF_SUPERBATCH, "warm-up left out (1) or not (0):"),
+    OPT_U64("mix", mix, ALONE, 0, "", "a mixture whose weights and stop have the hash"),
     OPT_END,
 };
 #undef STRUCT

@@ -4,8 +4,8 @@
 
 #include <forebay/loader.h>
 
-const char *const fby__from_words[] = {"columns", "is_missing",  "is_null", "sample_index", "row_index",
-                                       "n_rows",  "segment_ids", "lit",     "is_repeat",    NULL};
+const char *const fby__from_words[] = {"columns",     "is_missing", "is_null",   "sample_index", "row_index", "n_rows",
+                                       "segment_ids", "lit",        "is_repeat", "source",       NULL};
 const char *const fby__layout_words[] = {"auto", "dense", "ragged", "padded", NULL};
 static const char *const OP[] = {"affine", "standardize", "clip", "log", "log10", "log1p", "fill_nan", "fill_missing", "fill_null", NULL};
 static const char *const MAKE[] = {"none",   "bits",          "one_hot",     "map",       "ngrams",
@@ -19,7 +19,7 @@ const char *const fby__keep_words[] = {"random", "first", NULL};
 static const char *const DTYPE[] = {"none", FBY_DTYPE_LIST(DTYPE_WORD) NULL};
 
 #define WORDS(words) (sizeof(words) / sizeof *(words)-1)
-_Static_assert(WORDS(fby__from_words) == FBY_FROM_IS_REPEAT + 1 && WORDS(fby__layout_words) == FBY_LAYOUT_PADDED + 1 &&
+_Static_assert(WORDS(fby__from_words) == FBY_FROM_SOURCE + 1 && WORDS(fby__layout_words) == FBY_LAYOUT_PADDED + 1 &&
                    WORDS(OP) == FBY_OP_FILL_NULL + 1,
                "words");
 _Static_assert(WORDS(MAKE) == FBY_MAKE_TIME + 1 && WORDS(fby__encoding_words) == FBY_BITS_BASE64 + 1 &&

@@ -562,3 +562,12 @@ uint64_t fby__mix_reads_of(const fby__plan *plan, uint32_t block)
         i++;
     return plan->mix->passes[i];
 }
+
+/* Of each pass a source's blocks, cut at other places. */
+uint64_t fby__mix_item_limit(const fby__plan *plan)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < plan->mix->n; i++)
+        n += plan->mix->passes[i] * fby__plan_item_limit(plan->mix->source[i]);
+    return n;
+}

@@ -62,6 +62,7 @@ fby_status fby__mix_length(const fby__plan *plan, uint64_t epoch, uint64_t *out,
 /** Of n slots, how many each source has: to the nearest, Σ = n, and never fewer of more slots. */
 void fby__mix_apportion(fby__mix_weights w, uint32_t n_sources, uint64_t n, uint64_t *out);
 fby__mix_weights fby__mix_weights_of(const fby__mix *mix, uint64_t epoch);
+uint64_t fby__mix_item_limit(const fby__plan *plan);
 uint64_t fby__mix_reads_of(const fby__plan *plan, uint32_t block);
 /** Slots of each source among the first n of a stream; beyond the stream's end, as they are filled up. out: deal->n of them. */
 void fby__mix_slots(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint64_t n, uint64_t *out);

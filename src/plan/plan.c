@@ -458,7 +458,7 @@ uint64_t fby__plan_reads_of(const fby__plan *plan, uint32_t block)
         return fby__plan_slices_of(plan, plan->counts[block]);
     return fby__min_u64(plan->n_parts, plan->by_key.of_block[block]);
 }
-uint64_t fby__plan_item_limit(const fby__plan *plan) { return plan->n_slices + plan->streams; }
+uint64_t fby__plan_item_limit(const fby__plan *plan) { return plan->mix ? fby__mix_item_limit(plan) : plan->n_slices + plan->streams; }
 uint64_t fby__plan_counts_hash(const fby__plan *plan) { return fby__hash(plan->counts, plan->n_blocks * sizeof *plan->counts).lo; }
 
 uint64_t fby__plan_spans_hash(const fby__plan *plan) { return plan->by_key.hash; }

@@ -41,7 +41,8 @@ typedef enum fby_source_kind {
     FBY_FROM_N_ROWS,       /* int64, (B): how many rows the sample has. No columns */
     FBY_FROM_SEGMENT_IDS,  /* int64, packed, of groups: for every row, which sample of the batch it belongs to, from 0. No columns */
     FBY_FROM_LIT,          /* `value` for every sample, (B), in dtype (float32 by default). No columns */
-    FBY_FROM_IS_REPEAT     /* bool, (B): whether the sample fills up the last batch (FBY_TAIL_WRAP), having come already. No columns */
+    FBY_FROM_IS_REPEAT,    /* bool, (B): whether the sample fills up the last batch (FBY_TAIL_WRAP), having come already. No columns */
+    FBY_FROM_SOURCE        /* int64, (B): which source of a mixture the sample is of (mix.h), from 0. No columns */
 } fby_source_kind;
 
 /** Does such an output say which values are there? */
@@ -547,6 +548,7 @@ typedef struct fby_loader_state {
     char contents[33];       /* as fingerprint, without the files' times; "" = not known: the times decide */
     uint64_t inodes;         /* a hash of the files' inodes */
     bool no_warmup;          /* as asked for */
+    uint64_t mix;            /* of a mixture, a hash of weights and stop; else 0. Names and files are then those of all sources */
 } fby_loader_state;
 
 /** Where the loader stands. After FBY_END: at the beginning of the next epoch. Threads: the consumer's. Since: 0.2 */

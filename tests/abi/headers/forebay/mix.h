@@ -1,0 +1,79 @@
+/*
+ * Mixtures: one loader over several data sets, in stated proportions.
+ *
+ *     const double weights[] = {3, 1};
+ *     const fby_mix_source sources[] = {{.name = "stations", .samples = a}, {.name = "model", .samples = b}};
+ *     const fby_mix mix = {.size = sizeof mix, .source_size = sizeof *sources, .sources = sources, .n_sources = 2,
+ *                          .weights = weights, .n_epochs = 1, .stop = FBY_MIX_FIRST};
+ *     fby_loader_open_mix(&mix, &opts, &loader, &err);
+ *
+ * The order is a function of what a loader's is, and of the sources, their weights and where an epoch ends. Of any run of samples every source has
+ * its share but for a few samples, in a batch as in an epoch, on any number of ranks; over an epoch it is exact, to the nearest sample. Sources may
+ * be of different formats, and their samples rows, windows, groups or cells; outputs are alike in name, shape and dtype.
+ */
+#ifndef FOREBAY_MIX_H
+#define FOREBAY_MIX_H
+
+#include <forebay/loader.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Where an epoch of a mixture ends. */
+typedef enum fby_mix_stop {
+    FBY_MIX_FIRST,  /* before the first source would have no sample left; those that others have left do not come in this epoch */
+    FBY_MIX_ALL,    /* when every sample of every source came; sources that end before are drawn anew. Without weights each comes once */
+    FBY_MIX_SAMPLES /* after n_samples; sources that end before are drawn anew */
+} fby_mix_stop;
+
+/** One source. Borrowed for the call that takes it. */
+typedef struct fby_mix_source {
+    const char *name;          /* what errors and reports call it; no two are alike */
+    fby_samples *samples;      /* of any data set; the loader holds a reference */
+    const fby_output *outputs; /* n_outputs, of the loader's output_size; NULL = the loader's: its own columns under the same names */
+    size_t n_outputs;
+} fby_mix_source;
+
+typedef struct fby_mix {
+    size_t size;                   /* sizeof(fby_mix) */
+    size_t source_size;            /* sizeof(fby_mix_source) */
+    const fby_mix_source *sources; /* n_sources, at most 1024 */
+    size_t n_sources;
+    /*
+     * n_epochs rows of n_sources: how often each source comes beside the others, ≥ 0. Row e is epoch e's, the last one that of all after it. NULL
+     * = the numbers of samples.
+     */
+    const double *weights;
+    size_t n_epochs;
+    fby_mix_stop stop;
+    uint64_t n_samples; /* FBY_MIX_SAMPLES: over all ranks */
+} fby_mix;
+
+/**
+ * Open a loader over a mixture. All else is as of fby_loader_open(). The superbatch is shared by weight, and so is the budget by what each
+ * source's part of it takes. Of opts, `samples` is not used.
+ *
+ * FBY_E_UNSUPPORTED: parts, diversity, batches by rows, length buckets, samples that are drawn anew in every epoch; FBY_E_ARG: weights, or
+ * outputs that are not alike. Messages name the source. Threads: any. Blocks: as fby_loader_open(). Callbacks: as there. Since: 0.2
+ */
+FBY_API fby_status fby_loader_open_mix(const fby_mix *mix, const fby_loader_opts *opts, fby_loader **out, fby_error *err);
+
+/** What an epoch has of a source. Strings borrowed from the loader. */
+typedef struct fby_source_info {
+    size_t size;        /* set by the caller: sizeof(fby_source_info) */
+    const char *name;   /* "" of a loader over one data set */
+    uint64_t n_samples; /* in the epoch, over all ranks; repeats that fill up its last batch aside */
+    uint64_t n_left;    /* of the source's, that do not come in it */
+    uint64_t n_passes;  /* how often the source is begun: 2 = some samples come twice */
+} fby_source_info;
+
+/** How many sources a loader has: 1 where it is no mixture. Threads: any. Blocks: no. Since: 0.2 */
+FBY_API size_t fby_loader_source_count(const fby_loader *loader);
+/** Source i in an epoch. FBY_E_ARG past the last. Threads: any. Blocks: no. Since: 0.2 */
+FBY_API fby_status fby_loader_source(const fby_loader *loader, size_t i, uint64_t epoch, fby_source_info *out, fby_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -72,7 +72,8 @@ static const kept *genuine(message *m)
 /* ---- lies ---- */
 
 ssize_t __real_sendmsg(int fd, const struct msghdr *m, int flags);
-ssize_t __wrap_sendmsg(int fd, const struct msghdr *m, int flags);
+__attribute__((visibility("default"))) ssize_t __wrap_sendmsg(int fd, const struct msghdr *m,
+                                                              int flags); /* libraries that are instrumented call it */
 fby_status __wrap_fby__h5_helper_find(char *out, fby_error *err);
 fby_status __wrap_fby__h5_helper_spawn(const char *program, fby__bytes folders, int socket, pid_t *out_pid, fby_error *err);
 

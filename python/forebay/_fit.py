@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, overload
 
-from . import _forebay, _options
+from . import _forebay, _ops, _options
 from ._advice import Known, advised
 from ._dataset import Dataset
 from ._forebay import printable
@@ -437,6 +437,9 @@ def fit(
         raise ValueError(f"{column.mask_of}() is a mask: there is nothing to fit")
     if column.make is not None:
         raise ValueError(f"fit() takes the values of columns, and what is done to them row by row: not what is made of them{_instead(column, axis)}")
+    for word, given_axis in (("axis", axis), ("count", count)):
+        if given_axis is not None and _ops.moves_axes(column):
+            raise ValueError(f"{word}={given_axis!r} is about the array as it is stored, {_ops.BEFORE_AXES_MOVE}")
     if by is not None and not isinstance(by, str):
         raise TypeError(f"a column is named by a str, not {type(by).__name__}: {by!r}")
     if count is not None and not isinstance(count, str):

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 MAKE_SYMMETRIC, MAKE_GROUP_CHANNELS, MAKE_CROP, MAKE_SEQUENCE_MASK = "symmetric", "group_channels", "crop", "sequence_mask"
 MAKES = (MAKE_SYMMETRIC, MAKE_GROUP_CHANNELS, MAKE_CROP, MAKE_SEQUENCE_MASK)
 _AFTER_SPEC_AUGMENT, _AFTER_FORWARD_FILL = "spec_augment", "forward_fill"
-_AFTER_CHANNELS_LAST, _AFTER_CHANNELS_FIRST = "channels_last", "channels_first"
 _FILLS = (_ops.FILL_NAN, _ops.FILL_MISSING)
 FIRST_ROWS, COUNT, KEY = "first_rows", "count", "key"  # of channels
 AGGREGATES = {name: name for name in ("min", "max", "sum", "mean", "std")}
@@ -203,11 +202,11 @@ class SampleOperations:
 
     def channels_last(self: Any) -> "Column":
         """Move the axis after the batch's to the end: (B, C, H, W) becomes (B, H, W, C)."""
-        return _then(self, _AFTER_CHANNELS_LAST)
+        return _then(self, _ops.CHANNELS_LAST)
 
     def channels_first(self: Any) -> "Column":
         """Move the last axis to the one after the batch's: (B, H, W, C) becomes (B, C, H, W)."""
-        return _then(self, _AFTER_CHANNELS_FIRST)
+        return _then(self, _ops.CHANNELS_FIRST)
 
     def forward_fill(self: Any) -> "Column":
         """Replace NaN by the last value before it in the same window; NaN at a window's beginning stays.

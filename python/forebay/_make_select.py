@@ -16,7 +16,6 @@ MAKE_SELECT, MAKE_TIME = "select", "time"
 _ATTRIBUTE = "feature_names"
 _TIMES = re.compile(r"(timestamp|duration|datetime64|timedelta64)\[(s|ms|us|ns)\]")
 
-# (begin, end, step, None, False), or (0, 0, 0, places or names, whether the axis goes)
 Places = dict[str, Any]  # of one axis: begin, end, step, places, drop_axis
 
 
@@ -55,6 +54,8 @@ class Selections:
         """
         if self.make is not None or self.mask_of:
             raise ValueError("[…] selects from the arrays of a column: write it before anything is made of them")
+        if _ops.moves_axes(self):
+            raise ValueError(f"[{key!r}] selects from the array as it is stored: write it before reshape(), channels_first() and channels_last()")
         if len(self.columns) != 1:
             raise ValueError(f"[…] selects from one column of arrays, not from {len(self.columns)}")
         items = key if isinstance(key, tuple) else (key,)

@@ -10,6 +10,11 @@ AFFINE, STANDARDIZE, CLIP, LOG, LOG10, LOG1P = "affine", "standardize", "clip", 
 FILL_NAN, FILL_MISSING, FILL_NULL = "fill_nan", "fill_missing", "fill_null"
 FILLS = (FILL_NAN, FILL_MISSING, FILL_NULL)
 INFINITY = float("inf")
+CHANNELS_LAST, CHANNELS_FIRST = "channels_last", "channels_first"  # of what is done to a batch
+BEFORE_AXES_MOVE = (
+    "whose axes reshape(), channels_first() and channels_last() change: write it before them. A flat column has one number for each of its places: "
+    "np.tile(mean, P) for P particles of features"
+)
 
 Parameter = float | tuple[float, ...]
 Op = tuple[str, Parameter, Parameter, "tuple[int, int] | None"]
@@ -88,3 +93,9 @@ def text(one: Op) -> str:
     if kind in FILLS:
         return f".{kind}({a!r}{along})"
     return f".{kind}()" if a == 0.0 else f".{kind}({a!r}{along})"
+
+
+
+def moves_axes(column: Any) -> bool:
+    """Has the output other axes than the stored array?"""
+    return bool(column.axes) or any(kind in (CHANNELS_FIRST, CHANNELS_LAST) for kind, _ in column.after)

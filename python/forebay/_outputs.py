@@ -191,6 +191,8 @@ class Column(Encodings, Lookups, SampleOperations, Selections, Known):
             raise ValueError(f"{kind}() and forward_fill(): operations come before it, and would leave it nothing to fill. Take one of them")
         if self.make is not None and self.make[0] in (_make_lookup.MAKE_LOOKUP, _make_lookup.MAKE_STANDARDIZE):
             return _make_lookup.with_made(self, kind, a)
+        if axis is not None and _ops.moves_axes(self):
+            raise ValueError(f"axis={axis} is one of the array as it is stored, {_ops.BEFORE_AXES_MOVE}")
         one = _ops.op(kind, a, b, len(self.columns), axis)
         if self.make is not None and self.make[0] == _make_select.MAKE_SELECT:
             if one[3] is not None:

@@ -353,6 +353,9 @@ def test_operations_along_an_axis_in_windows_and_pipeline_files(jets, tmp_path):
         (lambda: fb.col("x").standardize([1, 2], [1, 2, 3], axis=-1), "2 and 3 places"),
         (lambda: fb.col("x").standardize([0] * 5, [1, 1, 0, 1, 1], axis=-1), "place 2: the standard deviation must be above 0"),
         (lambda: fb.col("x")[:, :2].scale([1, 2], axis=-1), "write them before"),
+        (lambda: fb.col("x").reshape(-1).scale([1] * 5, axis=-1), r"as it is stored, whose axes reshape\(\).* change: write it before"),
+        (lambda: fb.col("x").channels_first().fill_missing([1] * 5, axis=-1), "as it is stored, whose axes .* change: write it before"),
+        (lambda: fb.col("x").reshape(-1)[:2], r"as it is stored: write it before reshape\(\)"),
     ],
 )  # fmt: skip
 def test_operations_along_an_axis_that_cannot_be(jets, make, error):
@@ -360,9 +363,23 @@ def test_operations_along_an_axis_that_cannot_be(jets, make, error):
         fb.open(jets[0]).rows().loader({"x": make()}, batch_size=4)
 
 
+def test_a_flat_column_has_a_number_for_each_of_its_places(tmp_path):
+    x = np.random.default_rng(3).normal(size=(50, 6 * 4)).astype(np.float32)
+    ds = fb.open({"x": x})
+    mean, std = x.reshape(-1, 4).mean(0), x.reshape(-1, 4).std(0)
+    output = fb.col("x").standardize(np.tile(mean, 6), np.tile(std, 6), axis=-1).reshape(6, 4)
+    batch = next(iter(ds.rows().loader({"x": output}, batch_size=50, shuffle=False, framework="numpy")))
+    np.testing.assert_allclose(batch["x"], (x.reshape(50, 6, 4) - mean) / std, rtol=1e-5, atol=1e-6)
+
+
 def test_fits_along_an_axis_that_cannot_be(jets):
     path, held = jets
     ds = fb.open(path)
+    for moved in (fb.col("x").reshape(-1), fb.col("image").channels_first()):
+        with pytest.raises(ValueError, match="axis=-1 is about the array as it is stored, whose axes"):
+            fb.fit(ds, moved, axis=-1)
+        with pytest.raises(ValueError, match="count='n' is about the array as it is stored, whose axes"):
+            fb.fit(ds, moved, count="n")
     for column, axis, error in (("n", -1, "column 'n' is int32: count the axes of an array"), ("x", -3, "count the axes"),
     ("x", 0, "counted from the end")):
         with pytest.raises(ValueError, match=error):

@@ -5,7 +5,7 @@
  * The first touch of a page is dear, so freed slabs stay mapped on a list of their size class and are taken again. Everything mapped is
  * charged, idle slabs included; when a request does not fit, idle slabs are unmapped first.
  *
- *        charged = live slabs + idle slabs + fby__account_charge (scratch, indexes)  ≤ limit
+ *        charged = live slabs + idle slabs + fby__account_charge (scratch, indexes)  ≤ limit, but for `forced` bytes
  *        out     = slabs handed to the consumer: theirs, not charged
  *
  * Who waits: nobody here. fby__slab_reserve says no, and the loader's scheduler, which asks in schedule order, tries again
@@ -58,6 +58,8 @@ size_t fby__slab_class_bytes(size_t n);
  * now: *out is untouched.
  */
 bool fby__slab_reserve(fby__account *account, size_t n, fby__slab *out);
+/** The same beyond the limit, for what the limit was made for but others took more than was planned; stats say by how much (forced_bytes). */
+void fby__slab_reserve_beyond(fby__account *account, size_t n, fby__slab *out);
 /** Map what was reserved; its contents are undefined. Empty is fine. FBY_E_NOMEM: *slab is then empty and nothing is charged. */
 fby_status fby__slab_map(fby__account *account, fby__slab *slab, fby_error *err);
 /** Unmap what waits for it. Whoever freed or dropped under a lock calls this when the lock is released. */

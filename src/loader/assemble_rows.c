@@ -227,7 +227,7 @@ static fby__staged *staged_of(const values_round *r, uint32_t k, uint32_t ragged
 }
 
 /* How much memory an output's values take in this round. */
-static fby_status count_output(const values_round *r, uint32_t output, uint32_t ragged, uint64_t *out, fby_error *err)
+static fby_status count_output(const values_round *r, uint32_t output, uint32_t ragged, uint64_t *out, uint64_t *out_placed, fby_error *err)
 {
     fby__fill fill = {.l = r->l, .w = r->w, .b = r->f->batch, .output = output, .o = &r->l->outputs.shape->outputs[output]};
     size_t bytes = 0;
@@ -249,6 +249,7 @@ static fby_status count_output(const values_round *r, uint32_t output, uint32_t 
     if (r->places) {
         FBY__TRY(fby__batch_values_bytes(r->f->batch, output, &bytes, err));
         *out += fby__slab_class_bytes(bytes);
+        *out_placed += fby__slab_class_bytes(bytes);
     }
     return FBY_OK;
 }
@@ -307,7 +308,7 @@ fby__grant fby__reserve_values(fby_loader *l, fby__worker *w, fby__flight *f, ui
     for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
         if (!fby__batch_output_varies(&l->outputs.shape->outputs[i]))
             continue;
-        if (count_output(&r, i, ragged++, &bytes, err) != FBY_OK)
+        if (count_output(&r, i, ragged++, &bytes, &out->placed, err) != FBY_OK)
             return FBY__GRANT_FAILED;
         out->output = bytes > most ? i : out->output;
         most = fby__max_u64(most, bytes);

@@ -156,6 +156,7 @@ static void prefetch(const fby_loader *l, const fby_batch *b)
 }
 
 /* Wait for the next batch: FBY_OK with *out filled, FBY_END, FBY_TIMEOUT, FBY_E_CANCELLED, or FBY_E_STATE after an error. */
+/* *out_ready: how many batches lie ready from the next one on. */
 static fby_status pop(fby_loader *l, uint64_t now, int64_t timeout_ns, fby__finished *out, uint32_t *out_ready, fby_error *err)
 {
     fby_status status = FBY_OK;
@@ -171,8 +172,10 @@ static fby_status pop(fby_loader *l, uint64_t now, int64_t timeout_ns, fby__fini
         else if (slot->ready) {
             *out = *slot;
             *slot = (fby__finished){0};
-            prefetch(l, l->queue.ring[++l->queue.next % l->config.depth].batch);
-            *out_ready = --l->queue.n_ready;
+            const fby__finished *next = &l->queue.ring[++l->queue.next % l->config.depth];
+            prefetch(l, next->batch);
+            l->queue.n_ready--;
+            *out_ready = next->samples || next->failed ? l->queue.n_ready : 0; /* later ones do not help who waits for this one */
             l->queue.over = out->failed;
             if (l->config.transform_ahead)
                 fby__transform_go_on_locked(l);
@@ -286,6 +289,8 @@ static void ask_for_more(fby_loader *l, uint32_t n_ready)
 
 static fby_status hand_over(fby_loader *l, fby__finished *finished, uint32_t n_ready, fby_error *err)
 {
+    if (finished->batch)
+        fby__batch_hand_out(finished->batch); /* first: what it takes is the consumer's, and the pump may need the room */
     ask_for_more(l, n_ready);
     if (finished->failed) {
         if (!finished->error)
@@ -296,8 +301,6 @@ static fby_status hand_over(fby_loader *l, fby__finished *finished, uint32_t n_r
         fby__free(finished->error);
         return status;
     }
-    if (finished->batch)
-        fby__batch_hand_out(finished->batch);
     fby__trace_add_alone(&l->consumer.handed, 1);
     fby__trace_count_alone(&l->engine.trace, FBY__COUNT_BATCHES, 1);
     fby__trace_count_alone(&l->engine.trace, FBY__COUNT_SAMPLES, finished->samples);

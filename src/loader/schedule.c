@@ -101,6 +101,8 @@ static bool start_flights(fby_loader *l)
 static void queue_flights(fby_loader *l)
 {
     bool (*const finish)(fby_loader * l, fby__flight * f) = l->engine.delivery->finish_batch_locked;
+    if (l->schedule.narrow && l->schedule.n_loads > 0)
+        return;                                        /* one thing at a time: what becomes of it does not depend on which is faster */
     const uint64_t last = fby__feed_starved_locked(l); /* what comes later waits too: it would take what that one lacks */
     bool finished = false;
     uint32_t n_waiting = 0;
@@ -148,12 +150,15 @@ static void phase_loaded(fby__phase_progress *progress)
         progress->state = FBY__PHASE_READY;
 }
 
-/* Memory from the budget, evicting what is needed later than `now`. */
-static bool reserve(fby_loader *l, size_t bytes, uint64_t now, fby__slab *out)
+/* Memory from the budget, evicting what is needed later than `now`; beyond the budget where nothing else helps and `beyond` says so. */
+static bool reserve(fby_loader *l, size_t bytes, uint64_t now, bool beyond, fby__slab *out)
 {
     while (!fby__slab_reserve(l->engine.account, bytes, out))
-        if (!fby__cache_evict(l->schedule.cache, now))
-            return false;
+        if (!fby__cache_evict(l->schedule.cache, now)) {
+            if (beyond)
+                fby__slab_reserve_beyond(l->engine.account, bytes, out);
+            return beyond;
+        }
     return true;
 }
 
@@ -181,8 +186,15 @@ static size_t room_bytes(const fby_loader *l, const wanted *w)
     return room.stays + room.whole + room.kept;
 }
 
+/*
+ * The minimum counts what metadata say of a block. Where there is no room for that much, workers' scratch took more than was reserved for it: the
+ * block goes beyond the budget by what that is. One that turned out larger than metadata say does not.
+ */
+static bool may_go_beyond(const fby_loader *l, const wanted *w) { return room_bytes(l, w) <= l->memory.cost[w->block].load_bytes; }
+
 /* For a phase whose ordinal is `now` and whose first batch is `batch`. */
-static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64_t batch, fby__cache_entry **out, fby_error *err)
+static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64_t batch, bool beyond, fby__cache_entry **out,
+                            fby_error *err)
 {
     fby__loader_source *in = fby__source_of(l, w->block);
     const uint32_t block = w->block;
@@ -197,7 +209,7 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
         return FBY__STARTED;
     }
     for (int i = 0; i < 3 && fits; i++)
-        fits = !bytes[i] || reserve(l, bytes[i], now, &slabs[i]);
+        fits = !bytes[i] || reserve(l, bytes[i], now, beyond, &slabs[i]);
     if (!fits) {
         l->schedule.no_room = true;
         fby__pump_when_taken_locked(l, 0); /* values of a batch that is handed out are the consumer's, and no longer charged */
@@ -303,7 +315,7 @@ static fby__start refuse_block(fby_loader *l, const wanted *w, fby__cache_entry 
     return FBY__STARTED;
 }
 
-/* Pin the next item of the schedule, loading it when it is not cached. refuses: a block that does not fit has failed. */
+/* Pin the next item of the schedule, loading it when it is not cached. refuses: a block that does not fit has failed, unless it may go beyond. */
 static fby__start load_next(fby_loader *l, bool refuses, fby_error *err)
 {
     const fby__plan_phase *phase = &l->schedule.epoch->phases[l->schedule.load_phase];
@@ -324,7 +336,8 @@ static fby__start load_next(fby_loader *l, bool refuses, fby_error *err)
     } else {
         if (l->schedule.n_loads == l->memory.max_jobs)
             return FBY__NOT_NOW;
-        start = start_job(l, &w, fby__phase_ordinal(false, l->schedule.load_phase), phase->first_batch, &e, err);
+        start = start_job(l, &w, fby__phase_ordinal(false, l->schedule.load_phase), phase->first_batch, refuses && may_go_beyond(l, &w), &e,
+                          err);
         if (start == FBY__NOT_NOW && refuses)
             start = refuse_block(l, &w, &e, err);
         if (start != FBY__STARTED)
@@ -382,7 +395,7 @@ static bool is_far_ahead(fby_loader *l)
     return true;
 }
 
-/* Memory is short: nothing is loaded for later batches than the one that waits for it; in narrow mode, one block at a time for one batch. */
+/* Memory is short: nothing is loaded for later batches than the one that waits for it; in narrow mode, one thing at a time for one batch. */
 static bool is_short(fby_loader *l, uint64_t starved)
 {
     const uint64_t first_batch = l->schedule.epoch->phases[l->schedule.load_phase].first_batch;
@@ -394,7 +407,7 @@ static bool is_short(fby_loader *l, uint64_t starved)
         fby__pump_when_taken_locked(l, first_batch);
         return true;
     }
-    return l->schedule.n_loads > 0; /* its end pumps */
+    return l->schedule.n_busy > 0; /* its end pumps */
 }
 
 static bool load_blocks(fby_loader *l, bool refuses)
@@ -443,7 +456,7 @@ static void read_ahead(fby_loader *l)
         const wanted w = item_rows(l, ahead, phase, l->schedule.ahead_item);
         if (!fby__cache_find(l->schedule.cache, w.block, w.lo, w.hi, w.only)) {
             fby__cache_entry *e;
-            if (start_job(l, &w, fby__phase_ordinal(true, l->schedule.ahead_phase), l->schedule.epoch->n_batches + 1, &e, NULL) !=
+            if (start_job(l, &w, fby__phase_ordinal(true, l->schedule.ahead_phase), l->schedule.epoch->n_batches + 1, false, &e, NULL) !=
                 FBY__STARTED)
                 return;                       /* no room yet; out of memory is said when the epoch itself asks */
             if (e->state == FBY__ENTRY_READY) /* another loader had it */

@@ -158,8 +158,8 @@ static void refuse_batch(fby_loader *l, fby__flight *f)
     const char *file = file_of(l, f);
     char where[600] = "";
     const uint64_t budget = l->memory.budget_bytes, size = fby__epoch_batch_size(l->schedule.epoch, f->index);
-    const bool in_pieces = f->lacks.samples < size; /* then all of it is there twice when it is put together */
-    const uint64_t all = (uint64_t)((double)f->lacks.bytes / (double)f->lacks.samples * (double)size);
+    const bool in_pieces = !f->lacks.placed && f->lacks.samples < size; /* the rest is estimated, and all of it is there twice in the end */
+    const uint64_t all = f->lacks.placed ? f->lacks.placed : (uint64_t)((double)f->lacks.bytes / (double)f->lacks.samples * (double)size);
     /* A quarter of what a budget has to spare is for values, and would not be there for blocks. */
     const uint64_t needs = fby__values_limit_for(l->engine.account, f->lacks.bytes) + (in_pieces ? 2 * all : 0) + grows_with_budget(l);
     const uint64_t least = fby__max_u64(needs, budget), would_do = fby__account_enough(least + least / 3);

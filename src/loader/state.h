@@ -144,7 +144,8 @@ typedef struct fby__staged {
 /** Memory for values that the account had no room for; bytes 0: there was. */
 typedef struct fby__lack {
     uint64_t bytes;
-    uint64_t samples; /* that they are for */
+    uint64_t placed;  /* of them, for the batch as a whole */
+    uint64_t samples; /* that the rest of them is for */
     uint32_t output;  /* which needs most of them */
 } fby__lack;
 

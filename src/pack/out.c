@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define BUFFER_BYTES ((size_t)1 << 20)
@@ -108,8 +109,11 @@ static fby_status sync_file(const fby__pack_out *out, fby_error *err)
 /* Under its name, unless there is one: it is in use, maybe. */
 static int publish(const fby__pack_out *out)
 {
+    struct stat there;
     if (renameat2(AT_FDCWD, out->aside, AT_FDCWD, out->path, RENAME_NOREPLACE) == 0)
         return 0;
+    if (errno == EEXIST && out->replaces && lstat(out->path, &there) == 0 && there.st_ino == out->replaces)
+        return rename(out->aside, out->path);
     if (errno == EEXIST)
         return unlink(out->aside);
     return errno == EINVAL || errno == ENOSYS ? rename(out->aside, out->path) : -1; /* this file system cannot tell */

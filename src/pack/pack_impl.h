@@ -45,6 +45,7 @@
 #include <stdatomic.h>
 
 #include <pthread.h>
+#include <sys/types.h>
 
 #define FBY__PACK_AT_ONCE ((size_t)4 << 20) /* bytes read and written between two looks at the token */
 #define FBY__PACK_NEW ".new"                /* how names of files end that are not complete */
@@ -173,7 +174,8 @@ typedef struct fby__pack_out {
     char *path, *aside; /* owned */
     uint8_t *buffer;    /* owned: small writes are joined */
     size_t n;
-    uint64_t at; /* bytes so far */
+    uint64_t at;    /* bytes so far */
+    ino_t replaces; /* 0, or set once this is open: a file that is not whole, which loses the name to this one */
 } fby__pack_out;
 
 fby_status fby__pack_out_open(const char *folder, const char *name, fby__pack_out *out, fby_error *err);

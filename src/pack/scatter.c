@@ -238,19 +238,21 @@ static fby_status write_blocks(stage *s, fby__pack_out *out, uint32_t first, uin
 
 /* ---- one that is there ---- */
 
-/* Whole, as its index says; else *out_there is false. */
-static fby_status look(const fby__pack *p, const char *path, bool *out_there, fby_error *err)
+/* Whole, as its index says; else *out_there is false, and *out_broken the inode of what is there. */
+static fby_status look(const fby__pack *p, const char *path, bool *out_there, ino_t *out_broken, fby_error *err)
 {
-    struct stat st;
+    struct stat st = {0};
     fby__pack_scatter_end end;
     uint8_t *index = NULL;
     uint64_t n = 0;
     const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     fby_status status = FBY_OK;
     *out_there = false;
-    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size >= (off_t)sizeof end &&
-        pread(fd, &end, sizeof end, st.st_size - (off_t)sizeof end) == (ssize_t)sizeof end && end.buckets == p->n_buckets &&
-        end.runs <= (uint64_t)st.st_size / sizeof(fby__pack_segment) / end.buckets)
+    *out_broken = 0;
+    if ((fd >= 0 ? fstat(fd, &st) : errno == ELOOP ? lstat(path, &st) : -1) == 0)
+        *out_broken = st.st_ino;
+    if (fd >= 0 && st.st_size >= (off_t)sizeof end && pread(fd, &end, sizeof end, st.st_size - (off_t)sizeof end) == (ssize_t)sizeof end &&
+        end.buckets == p->n_buckets && end.runs <= (uint64_t)st.st_size / sizeof(fby__pack_segment) / end.buckets)
         n = end.runs * end.buckets * sizeof(fby__pack_segment) + sizeof end;
     if (n && n <= (uint64_t)st.st_size) {
         index = fby__malloc((size_t)n);
@@ -268,11 +270,13 @@ static fby_status look(const fby__pack *p, const char *path, bool *out_there, fb
 
 /* ---- a task ---- */
 
-static fby_status make_file(stage *s, const char *name, uint32_t first, uint32_t last, fby_error *err)
+/* replaces: a file that was there and is not whole. It keeps its name until this one takes it: what another run finishes meanwhile stays. */
+static fby_status make_file(stage *s, const char *name, ino_t replaces, uint32_t first, uint32_t last, fby_error *err)
 {
     fby__pack_out out;
     s->index.n = 0;
     FBY__TRY(fby__pack_out_open(s->p->work, name, &out, err));
+    out.replaces = replaces;
     const fby_status status = write_blocks(s, &out, first, last, err);
     if (status == FBY_OK)
         return fby__pack_out_close(&out, s->p->by_tasks, err); /* what one machine has written another one reads */
@@ -292,13 +296,13 @@ static fby_status scatter_task(void *worker, uint64_t k, fby_error *err)
     fby__pack *p = s->p;
     const uint32_t first = fby__pack_scatter_begin(p, (uint32_t)k), last = fby__pack_scatter_begin(p, (uint32_t)k + 1);
     bool there = false;
+    ino_t broken = 0;
     char *name = fby__pack_scatter_name(k), *path = name ? fby__format("%s/%s", p->work, name) : NULL;
-    fby_status status = path ? look(p, path, &there, err) : no_memory(err);
+    fby_status status = path ? look(p, path, &there, &broken, err) : no_memory(err);
     if (there) {
         fby__pack_count(p, row_of_block(p, last) - row_of_block(p, first));
     } else if (status == FBY_OK) {
-        (void)unlink(path); /* what is not whole is in the way */
-        status = make_file(s, name, first, last, err);
+        status = make_file(s, name, broken, first, last, err);
     }
     fby__free(path);
     fby__free(name);

@@ -4,10 +4,14 @@
  */
 #include "cli.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define PREFIX "forebay."
+#define MOST_OF_A_MANIFEST ((off_t)16 << 20)
 
 static bool is_packed(const fby_dataset *ds, fby_file_info *file)
 {
@@ -28,6 +32,18 @@ static json_t *value_json(const char *key, const char *text)
     return cli_json_text(text);
 }
 
+/** A file of JSON that lies beside the data; NULL where it cannot be one. A link is not followed, and a pipe not waited for. */
+static json_t *load_beside(const char *path)
+{
+    struct stat st;
+    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    json_t *root =
+        fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= MOST_OF_A_MANIFEST ? json_loadfd(fd, 0, NULL) : NULL;
+    if (fd >= 0)
+        (void)close(fd); /* it was only read */
+    return root;
+}
+
 /** What only the manifest knows, if it is that of these files. */
 static void add_manifest(const char *path, json_t *pack)
 {
@@ -37,7 +53,7 @@ static void add_manifest(const char *path, json_t *pack)
     if (name)
         cli_text_addf(&file, "%.*s/", (int)(name - path), path);
     cli_text_add(&file, "_pack.json");
-    json_t *manifest = json_load_file(cli_text_str(&file), 0, NULL), *contents = json_object_get(manifest, "source_contents");
+    json_t *manifest = load_beside(cli_text_str(&file)), *contents = json_object_get(manifest, "source_contents");
     for (size_t i = 0; i < sizeof KEYS / sizeof *KEYS && contents && json_equal(contents, json_object_get(pack, "source_contents")); i++) {
         json_t *value = json_object_get(manifest, KEYS[i]);
         if (json_is_string(value))

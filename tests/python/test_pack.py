@@ -465,6 +465,27 @@ def test_a_pack_says_what_it_was_made_of(tmp_path, format):
     assert "pack" not in json.loads(source)
 
 
+@needs_cli
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder", "large"])
+def test_inspect_reads_no_manifest_that_is_no_manifest(tmp_path, kind):
+    fb.pack(fb.open(write(floats(100), tmp_path / "src")), tmp_path / "out")
+    manifest = tmp_path / "out/_pack.json"
+    text = manifest.read_text()
+    manifest.unlink()
+    if kind == "pipe":
+        os.mkfifo(manifest)
+    elif kind == "link":
+        (tmp_path / "elsewhere").write_text(text)
+        manifest.symlink_to(tmp_path / "elsewhere")
+    elif kind == "folder":
+        manifest.mkdir()
+    else:
+        manifest.write_text(text + " " * (20 << 20))
+    shown = subprocess.run([CLI, "inspect", tmp_path / "out", "--json", "--no-cache"], check=True, capture_output=True, timeout=20)
+    pack = json.loads(shown.stdout)["pack"]
+    assert pack["shuffle"] == "full" and "source_root" not in pack
+
+
 def test_where_the_source_lies_decides_no_byte_and_no_resuming(tmp_path):
     src = write(floats(200_000), tmp_path / "src", row_group_size=5_000)
     fb.pack(fb.open(src), tmp_path / "whole", batch=50)

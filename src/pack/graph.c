@@ -177,7 +177,7 @@ static fby_status plan(fby__pack *p, fby_error *err)
     return fby__pack_plan_read(p, err); /* another process may have been first */
 }
 
-static fby_status finish(fby__pack *p, fby__pack_state state, fby_pack_info *info, fby_error *err)
+static fby_status finish(fby__pack *p, fby__pack_state state, fby_error *err)
 {
     for (uint64_t k = 0; state == FBY__PACK_UNFINISHED && k < fby__pack_write_count(p); k++) {
         uint64_t file, last;
@@ -187,13 +187,13 @@ static fby_status finish(fby__pack *p, fby__pack_state state, fby_pack_info *inf
                                  (unsigned long long)file, p->to, (unsigned long long)k);
     }
     p->total = p->o->verify ? 2 * p->rows : 0;
-    FBY__TRY(fby__pack_end(p, state == FBY__PACK_UNTIDY, info, err));
+    FBY__TRY(fby__pack_end(p, state == FBY__PACK_UNTIDY, err));
     if (state == FBY__PACK_UNTIDY)
         fby__pack_folder_tidy(p);
     return FBY_OK;
 }
 
-static fby_status run_locked(fby__pack *p, fby_pack_phase phase, uint64_t k, fby__pack_state state, fby_pack_info *info, fby_error *err)
+static fby_status run_locked(fby__pack *p, fby_pack_phase phase, uint64_t k, fby__pack_state state, fby_error *err)
 {
     const uint64_t n = task_count(p, phase);
     p->resumed = true;
@@ -201,12 +201,12 @@ static fby_status run_locked(fby__pack *p, fby_pack_phase phase, uint64_t k, fby
         return fby__fail(err, FBY_E_ARG, "there is no task %s:%llu: the plan in '%s' has %llu of this phase", PHASES[phase],
                          (unsigned long long)k, p->to, (unsigned long long)n);
     if (phase == FBY_PACK_FINISH)
-        return finish(p, state, info, err);
+        return finish(p, state, err);
     p->total = p->rows / n;
     return fby__pack_crew_run(p, phase == FBY_PACK_SCATTER ? &fby__pack_scatter_phase : &fby__pack_write_phase, k, k + 1, err);
 }
 
-static fby_status run_task(fby__pack *p, fby_pack_phase phase, uint64_t k, fby_pack_info *info, fby_error *err)
+static fby_status run_task(fby__pack *p, fby_pack_phase phase, uint64_t k, fby_error *err)
 {
     fby__pack_state state;
     FBY__TRY(take_over(p, &state, err));
@@ -222,7 +222,7 @@ static fby_status run_task(fby__pack *p, fby_pack_phase phase, uint64_t k, fby_p
     FBY__TRY(fby__pack_look(p, &state, err)); /* another process may have finished since */
     if (state == FBY__PACK_FINISHED)
         return FBY_OK;
-    return status == FBY_OK ? run_locked(p, phase, k, state, info, err) : status;
+    return status == FBY_OK ? run_locked(p, phase, k, state, err) : status;
 }
 
 fby_status fby_pack_run_task(fby_dataset *ds, const char *to, const fby_pack_opts *opts, fby_pack_phase phase, uint64_t k,
@@ -238,8 +238,8 @@ fby_status fby_pack_run_task(fby_dataset *ds, const char *to, const fby_pack_opt
         return fby__fail(err, FBY_E_ARG, "there is no such task of a pack");
     fby_status status = fby__pack_init(&p, ds, to, &o, true, err);
     if (status == FBY_OK)
-        status = run_task(&p, phase, k, &info, err);
-    if (status == FBY_OK && info.rows == 0)
+        status = run_task(&p, phase, k, err);
+    if (status == FBY_OK)
         fby__pack_inform(&p, &info);
     fby__pack_fini(&p);
     if (status == FBY_OK && out)

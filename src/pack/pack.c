@@ -61,10 +61,13 @@ void fby__pack_inform(const fby__pack *p, fby_pack_info *info)
                             .decoded_bytes = (uint64_t)((double)p->rows * p->row_bytes),
                             .passes = shuffled ? 2 : 1,
                             .buckets = shuffled ? p->n_buckets : 0,
-                            .resumed = p->resumed};
+                            .written_bytes = p->written_bytes,
+                            .resumed = p->resumed,
+                            .verified = *p->rows_hash != 0};
     if (shuffled)
         info->scratch_bytes = info->decoded_bytes + 4 * p->rows;
     (void)snprintf(info->contents, sizeof info->contents, "%s", fby__dataset_contents(p->ds));
+    memcpy(info->rows_hash, p->rows_hash, sizeof p->rows_hash);
 }
 
 static bool all_files_there(const fby__pack *p)
@@ -80,7 +83,7 @@ static fby_status run_phase(fby__pack *p, const fby__pack_phase *phase, uint64_t
     return n ? fby__pack_crew_run(p, phase, 0, n, err) : FBY_OK;
 }
 
-fby_status fby__pack_end(fby__pack *p, bool finished, fby_pack_info *info, fby_error *err)
+fby_status fby__pack_end(fby__pack *p, bool finished, fby_error *err)
 {
     if (p->o->verify) { /* before anything has a final name */
         FBY__TRY(fby__pack_begin_doing(p, "verifying", err));
@@ -90,10 +93,7 @@ fby_status fby__pack_end(fby__pack *p, bool finished, fby_pack_info *info, fby_e
         FBY__TRY(fby__pack_describe(p, true, err));
         FBY__TRY(fby__pack_folder_finish(p, err));
     }
-    fby__pack_inform(p, info);
-    info->written_bytes = fby__pack_written_bytes(p);
-    info->verified = p->o->verify;
-    memcpy(info->rows_hash, p->rows_hash, sizeof p->rows_hash);
+    p->written_bytes = fby__pack_written_bytes(p);
     return FBY_OK;
 }
 
@@ -112,7 +112,7 @@ fby_status fby__pack_init(fby__pack *p, fby_dataset *ds, const char *to, const f
     return fby__pack_describe(p, false, err);
 }
 
-static fby_status make(fby__pack *p, fby_pack_info *info, fby_error *err)
+static fby_status make(fby__pack *p, fby_error *err)
 {
     bool finished;
     p->total = p->rows * ((p->order.shuffled ? 2 : 1) + (p->o->verify ? 2 : 0));
@@ -121,7 +121,7 @@ static fby_status make(fby__pack *p, fby_pack_info *info, fby_error *err)
         FBY__TRY(run_phase(p, &fby__pack_scatter_phase, fby__pack_scatter_count(p), err));
         FBY__TRY(run_phase(p, &fby__pack_write_phase, fby__pack_write_count(p), err));
     }
-    return fby__pack_end(p, finished, info, err);
+    return fby__pack_end(p, finished, err);
 }
 
 fby_status fby__pack_check_call(fby_dataset *ds, const char *to, const fby_pack_opts *opts, fby_pack_opts *out, fby_error *err)
@@ -140,11 +140,12 @@ fby_status fby_pack(fby_dataset *ds, const char *to, const fby_pack_opts *opts, 
     fby_pack_info info = {.size = sizeof info};
     FBY__TRY(fby__pack_check_call(ds, to, opts, &o, err));
     fby_status status = fby__pack_init(&p, ds, to, &o, false, err);
-    if (status == FBY_OK && o.dry_run) {
+    if (status == FBY_OK && !o.dry_run)
+        status = make(&p, err);
+    if (status == FBY_OK)
         fby__pack_inform(&p, &info);
+    if (status == FBY_OK && o.dry_run)
         status = fby__pack_forecast(&p, &info, err);
-    } else if (status == FBY_OK)
-        status = make(&p, &info, err);
     fby__pack_fini(&p);
     if (status == FBY_OK && out)
         status = FBY__SIZED_OUT(fby_pack_info, rows_hash, &info, out, err);

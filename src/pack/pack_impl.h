@@ -77,8 +77,9 @@ typedef struct fby__pack {
     fby__write_format format; /* as codec: of the writer */
     const char *codec, *extension;
     fby__pack_words words;
-    char rows_hash[33]; /* of verify; "" = not yet */
-    int lock;           /* file descriptor of the work folder's lock; -1 = none */
+    char rows_hash[33];     /* of verify; "" = not yet */
+    uint64_t written_bytes; /* of the files under their final names; 0 = not yet */
+    int lock;               /* file descriptor of the work folder's lock; -1 = none */
     bool resumed;
     /* any thread */
     _Atomic uint64_t done; /* rows moved so far; relaxed: for progress alone */
@@ -258,9 +259,10 @@ fby_status fby__pack_check_call(fby_dataset *ds, const char *to, const fby_pack_
 /** The folder, the layout, the words; then fby__pack_fini, also on failure. opts is of this version. */
 fby_status fby__pack_init(fby__pack *p, fby_dataset *ds, const char *to, const fby_pack_opts *opts, bool by_tasks, fby_error *err);
 void fby__pack_fini(fby__pack *p);
+/** What is known of it by now. */
 void fby__pack_inform(const fby__pack *p, fby_pack_info *info);
 /** What is left when all files are written: verified, if asked for, then under their final names. */
-fby_status fby__pack_end(fby__pack *p, bool finished, fby_pack_info *info, fby_error *err);
+fby_status fby__pack_end(fby__pack *p, bool finished, fby_error *err);
 /** What is done from now on is said at once. */
 fby_status fby__pack_begin_doing(fby__pack *p, const char *doing, fby_error *err);
 /** Both sums, compared. text: of the sum. */

@@ -130,6 +130,15 @@ def test_finish_verifies(source, tmp_path):
     assert done.rows_hash == fb.pack(source, tmp_path / "whole", verify=True, **OPTIONS).rows_hash is not None
 
 
+def test_finish_of_a_pack_without_rows_says_all_of_it(tmp_path):
+    src = write(floats(0), tmp_path / "src", files=1)
+    for task in fb.pack_tasks(src, tmp_path / "out", verify=True):
+        done = fb.pack_task(src, tmp_path / "out", task, verify=True)
+    alone = fb.pack(src, tmp_path / "whole", verify=True)
+    assert alone.rows_hash is not None and alone.written_bytes > 0
+    assert (done.rows, done.files, done.rows_hash, done.written_bytes) == (0, alone.files, alone.rows_hash, alone.written_bytes)
+
+
 def test_finish_tidies_up_after_one_that_was_stopped_at_the_very_end(source, tmp_path, whole):
     for task in fb.pack_tasks(source, tmp_path / "out", **OPTIONS):
         fb.pack_task(source, tmp_path / "out", task, **OPTIONS)

@@ -32,7 +32,7 @@ class Pack(NamedTuple):
     buckets: int
     """That the rows were scattered into; 0 without a shuffle."""
     resumed: bool
-    """It went on where another call had stopped."""
+    """It went on where another call had stopped; of a task: some of it, or all, was complete."""
     source_contents: str
     """Of the source, as ``state["contents"]`` has it."""
     rows_hash: str | None

@@ -101,6 +101,7 @@ static fby_status write_task(void *worker, uint64_t k, fby_error *err)
         for (; file < run; file++)
             FBY__TRY(write_file(p, w->source, file, fby__min_u64(run * p->rows_per_file, p->rows), err));
         if (file < last) { /* one that is there */
+            p->resumed |= p->by_tasks;
             const uint64_t begin = file++ * p->rows_per_file;
             fby__pack_count(p, fby__min_u64(begin + p->rows_per_file, p->rows) - begin);
         }

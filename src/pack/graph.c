@@ -196,7 +196,7 @@ static fby_status finish(fby__pack *p, fby__pack_state state, fby_error *err)
 static fby_status run_locked(fby__pack *p, fby_pack_phase phase, uint64_t k, fby__pack_state state, fby_error *err)
 {
     const uint64_t n = task_count(p, phase);
-    p->resumed = true;
+    p->resumed = state == FBY__PACK_UNTIDY;
     if (k >= n)
         return fby__fail(err, FBY_E_ARG, "there is no task %s:%llu: the plan in '%s' has %llu of this phase", PHASES[phase],
                          (unsigned long long)k, p->to, (unsigned long long)n);
@@ -214,13 +214,15 @@ static fby_status run_task(fby__pack *p, fby_pack_phase phase, uint64_t k, fby_e
         return fby__fail(err, FBY_E_ARG, "'%s' holds no plan of a pack: run task plan:0 first", p->to);
     if (state == FBY__PACK_NOTHING)
         return plan(p, err);
+    p->resumed = state == FBY__PACK_FINISHED || phase == FBY_PACK_PLAN;
     if (state == FBY__PACK_FINISHED && phase == FBY_PACK_FINISH)
         fby__pack_folder_tidy(p); /* what one that was stopped at the very end has left */
-    if (state == FBY__PACK_FINISHED || phase == FBY_PACK_PLAN)
+    if (p->resumed)
         return FBY_OK;
     const fby_status status = fby__pack_lock(p, phase == FBY_PACK_FINISH ? FBY__PACK_LAST : FBY__PACK_TOGETHER, err);
     FBY__TRY(fby__pack_look(p, &state, err)); /* another process may have finished since */
-    if (state == FBY__PACK_FINISHED)
+    p->resumed = state == FBY__PACK_FINISHED;
+    if (p->resumed)
         return FBY_OK;
     return status == FBY_OK ? run_locked(p, phase, k, state, err) : status;
 }

@@ -80,7 +80,7 @@ typedef struct fby__pack {
     char rows_hash[33];     /* of verify; "" = not yet */
     uint64_t written_bytes; /* of the files under their final names; 0 = not yet */
     int lock;               /* file descriptor of the work folder's lock; -1 = none */
-    bool resumed;
+    bool resumed;           /* a pack as a whole: one was begun; a task: some of it was complete, as its one thread finds */
     /* any thread */
     _Atomic uint64_t done; /* rows moved so far; relaxed: for progress alone */
     uint64_t total;

@@ -300,6 +300,7 @@ static fby_status scatter_task(void *worker, uint64_t k, fby_error *err)
     char *name = fby__pack_scatter_name(k), *path = name ? fby__format("%s/%s", p->work, name) : NULL;
     fby_status status = path ? look(p, path, &there, &broken, err) : no_memory(err);
     if (there) {
+        p->resumed |= p->by_tasks;
         fby__pack_count(p, row_of_block(p, last) - row_of_block(p, first));
     } else if (status == FBY_OK) {
         status = make_file(s, name, broken, first, last, err);

@@ -139,6 +139,16 @@ def test_finish_of_a_pack_without_rows_says_all_of_it(tmp_path):
     assert (done.rows, done.files, done.rows_hash, done.written_bytes) == (0, alone.files, alone.rows_hash, alone.written_bytes)
 
 
+def test_a_task_is_resumed_where_some_of_it_was_complete(source, tmp_path):
+    out = tmp_path / "out"
+    tasks = fb.pack_tasks(source, out, **OPTIONS)
+    for group in by_phase(tasks):
+        for task in group:
+            assert not fb.pack_task(source, out, task, **OPTIONS).resumed, task.name
+            assert fb.pack_task(source, out, task, **OPTIONS).resumed, task.name
+    assert all(fb.pack_task(source, out, task, **OPTIONS).resumed for task in tasks)
+
+
 def test_finish_tidies_up_after_one_that_was_stopped_at_the_very_end(source, tmp_path, whole):
     for task in fb.pack_tasks(source, tmp_path / "out", **OPTIONS):
         fb.pack_task(source, tmp_path / "out", task, **OPTIONS)

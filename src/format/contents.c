@@ -1,6 +1,7 @@
 /* Key-value metadata as the attributes of a root: what files of formats without objects hold beyond their table. */
 #include "format/contents.h"
 
+#include "base/cancel.h"
 #include "base/error.h"
 #include "block/schema.h"
 
@@ -13,20 +14,29 @@ fby_status fby__contents_begin(fby_contents *c, size_t most, fby_error *err)
 {
     if (most > FBY__CONTENTS_TEXTS)
         return fby__fail(err, FBY_E_UNSUPPORTED, "its metadata have %zu keys; %u is the limit", most, FBY__CONTENTS_TEXTS);
+    while (c->keys_mask < 2 * most)
+        c->keys_mask = 2 * c->keys_mask + 1;
     fby_attribute *list = fby__arena_alloc(&c->arena, most * sizeof *list);
-    if (!list || fby__grow((void **)&c->objects, &c->cap, 1, sizeof *c->objects) != 0)
+    c->keys = fby__arena_alloc(&c->arena, (c->keys_mask + 1) * sizeof *c->keys);
+    if (!list || !c->keys || fby__grow((void **)&c->objects, &c->cap, 1, sizeof *c->objects) != 0)
         return no_memory(err);
+    memset(c->keys, 0, (c->keys_mask + 1) * sizeof *c->keys);
     c->objects[0] = (fby_object){.path = "/", .kind = FBY_OBJECT_GROUP, .attributes = list, .type = "", .filters = "", .direct = true};
     c->n = 1;
     return FBY_OK;
 }
 
-static bool is_there(const fby_object *root, fby__bytes name)
+/* Where the key is, or the free place where it belongs. */
+static fby__contents_key *find_key(const fby_contents *c, const char *key, size_t n, fby__hash128 hash)
 {
-    for (uint32_t i = 0; i < root->n_attributes; i++)
-        if (strlen(root->attributes[i].name) == name.n && memcmp(root->attributes[i].name, name.data, name.n) == 0)
-            return true;
-    return false;
+    for (size_t at = hash.lo;; at++) {
+        fby__contents_key *k = &c->keys[at & c->keys_mask];
+        if (k->attribute == 0)
+            return k;
+        const char *name = c->objects[0].attributes[k->attribute - 1].name;
+        if (fby__hash_equal(k->hash, hash) && strlen(name) == n && memcmp(name, key, n) == 0)
+            return k;
+    }
 }
 
 static fby_status note_key(fby_contents *c, fby_error *err)
@@ -46,7 +56,10 @@ fby_status fby__contents_add_text(fby_contents *c, fby__bytes name, fby__bytes v
     const char *key = name.n ? (const char *)name.data : "", *text = value.n ? (const char *)value.data : "";
     if (!fby__schema_text_valid(key, name.n))
         return note_key(c, err);
-    if (is_there(root, name))
+    FBY__TRY(fby__cancel_check(err));
+    const fby__hash128 hash = fby__hash(key, name.n);
+    fby__contents_key *place = find_key(c, key, name.n, hash);
+    if (place->attribute)
         return FBY_OK;
     const char **texts = fby__arena_alloc(&c->arena, sizeof *texts);
     uint64_t *bytes = fby__arena_alloc(&c->arena, sizeof *bytes);
@@ -62,5 +75,6 @@ fby_status fby__contents_add_text(fby_contents *c, fby__bytes name, fby__bytes v
                         .strings = texts,
                         .string_bytes = bytes,
                         .utf8 = fby__schema_text_valid(text, value.n)};
+    *place = (fby__contents_key){hash, root->n_attributes};
     return FBY_OK;
 }

@@ -4,10 +4,17 @@
 
 #include "base/arena.h"
 #include "base/bytes.h"
+#include "base/hash.h"
 
 #include <forebay/contents.h>
 
 #define FBY__CONTENTS_TEXTS 10000u
+
+/** A key of the root's. */
+typedef struct fby__contents_key {
+    fby__hash128 hash;
+    uint32_t attribute; /* counted from 1; 0 = no key */
+} fby__contents_key;
 
 struct fby_contents {
     fby__arena arena;    /* everything pointed to */
@@ -15,6 +22,8 @@ struct fby_contents {
     size_t n, cap;
     const char **notes; /* owned */
     size_t n_notes, cap_notes;
+    fby__contents_key *keys; /* the arena's: a hash table of keys_mask + 1 places, less than half of them taken */
+    size_t keys_mask;
 };
 
 /* Of formats without objects: a root, whose attributes are the file's key-value metadata. contents.c */

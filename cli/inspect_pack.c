@@ -13,7 +13,8 @@
 #define PREFIX "forebay."
 #define MOST_OF_A_MANIFEST ((off_t)16 << 20)
 
-static bool is_packed(const fby_dataset *ds, fby_file_info *file)
+/** Is the first file of a format that packs are written in? *file: what it is. */
+static bool has_format_of_packs(const fby_dataset *ds, fby_file_info *file)
 {
     return fby_dataset_file(ds, 0, file, NULL) == FBY_OK && file->format &&
            (strcmp(file->format, "parquet") == 0 || strcmp(file->format, "ipc") == 0);
@@ -69,7 +70,7 @@ static int find(const fby_dataset *ds, json_t **out)
     fby_file_info file = {.size = sizeof file};
     fby_error err = {0};
     fby_contents *contents;
-    if (!is_packed(ds, &file))
+    if (!has_format_of_packs(ds, &file))
         return CLI_CONTINUE;
     const fby_status status = fby_contents_open(ds, 0, &contents, &err);
     if (status == FBY_E_UNSUPPORTED)

@@ -172,8 +172,12 @@ static void print_text(const found *f)
         printf("  %s70 %% of the memory is %s, and the least budget is %s: more memory, fewer columns, or smaller row groups%s\n", cli_red,
                cli_memory(e.budget_bytes), cli_memory(c->least_bytes), cli_plain);
     const double factor = advise_expect_packed(c, m).rate / e.rate;
-    if (factor >= WORTH_PACKING || f->notes.packing)
-        printf("  packing     %s, × %.1f: %s\n", rate_text(advise_expect_packed(c, m).rate), factor, advise_pack_command(f->path));
+    if (factor >= WORTH_PACKING || f->notes.packing) {
+        cli_text command = {0};
+        advise_add_pack_command(&command, f->path);
+        printf("  packing     %s, × %.1f: %s\n", rate_text(advise_expect_packed(c, m).rate), factor, cli_text_str(&command));
+        cli_text_free(&command);
+    }
     for (size_t i = 0; i < f->notes.n; i++)
         printf("  note        %s\n", cli_printable(f->notes.texts[i]));
 }
@@ -191,8 +195,13 @@ static json_t *settings_json(const found *f, const advise_expected *e)
 static json_t *packing_json(const found *f, const advise_expected *e)
 {
     const double rate = advise_expect_packed(&f->costs, &f->machine).rate, factor = rate / e->rate;
-    return json_pack("{s:o, s:o, s:b, s:o}", "samples_per_second", number_or_null(rate), "factor", number_or_null(factor), "worth_it",
-                     (int)(factor >= WORTH_PACKING || f->notes.packing), "command", cli_json_text(advise_pack_command(f->path)));
+    cli_text command = {0};
+    advise_add_pack_command(&command, f->path);
+    json_t *packing =
+        json_pack("{s:o, s:o, s:b, s:o}", "samples_per_second", number_or_null(rate), "factor", number_or_null(factor), "worth_it",
+                  (int)(factor >= WORTH_PACKING || f->notes.packing), "command", cli_json_text(cli_text_str(&command)));
+    cli_text_free(&command);
+    return packing;
 }
 
 static int print_json(const found *f)

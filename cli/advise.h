@@ -62,8 +62,8 @@ typedef struct advise_notes {
 void advise_layout(fby_dataset *ds, const char *path, const advise_costs *costs, advise_notes *out);
 void advise_notes_free(advise_notes *notes);
 
-/** The command that packs what a path leads to, for a shell. Overwritten by the next call. */
-const char *advise_pack_command(const char *path);
+/** The command that packs what a path leads to, for a shell, behind what is in *out. */
+void advise_add_pack_command(cli_text *out, const char *path);
 
 /**
  * Write a copy of a pipeline file with these settings, to a name that is not there yet. superbatch: 0 = as it is. CLI_OK, or the code of an error

@@ -152,18 +152,11 @@ static void note_files(const fby_dataset *ds, advise_notes *notes)
     fby_contents_close(contents);
 }
 
-const char *advise_pack_command(const char *path)
+void advise_add_pack_command(cli_text *out, const char *path)
 {
-    static cli_text text;
-    cli_text_clear(&text);
-    cli_text_add(&text, "forebay pack '");
-    for (const char *p = path; *p; p++)
-        if (*p == '\'')
-            cli_text_add(&text, "'\\''");
-        else
-            cli_text_addf(&text, "%c", *p);
-    cli_text_add(&text, "' --to packed --verify");
-    return cli_text_str(&text);
+    cli_text_add(out, "forebay pack ");
+    cli_text_add_quoted(out, path);
+    cli_text_add(out, " --to packed --verify");
 }
 
 void advise_layout(fby_dataset *ds, const char *path, const advise_costs *c, advise_notes *out)
@@ -175,8 +168,11 @@ void advise_layout(fby_dataset *ds, const char *path, const advise_costs *c, adv
     note_texts(ds, out);
     if (all > 0 && c->decompress_cpu > 0.5 * all) {
         const char *codec = codec_of(ds, fby_dataset_schema(ds));
+        cli_text command = {0};
+        advise_add_pack_command(&command, path);
         note(out, "%.0f %% of the CPU time goes to decompressing%s%s: LZ4 takes a fraction of it: %s --codec lz4",
-             100 * c->decompress_cpu / all, codec ? " " : "", codec ? codec : "", advise_pack_command(path));
+             100 * c->decompress_cpu / all, codec ? " " : "", codec ? codec : "", cli_text_str(&command));
+        cli_text_free(&command);
     }
     const char *text;
     for (size_t i = 0; (text = fby_dataset_note(ds, i)) && i < 8; i++)

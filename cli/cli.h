@@ -31,6 +31,7 @@ typedef struct cli_text {
 } cli_text;
 void cli_text_add(cli_text *text, const char *s);
 void cli_text_add_n(cli_text *text, const char *s, size_t n);
+void cli_text_add_quoted(cli_text *text, const char *word); /* a word of a shell */
 void cli_text_addf(cli_text *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void cli_text_addv(cli_text *text, const char *fmt, va_list args) __attribute__((format(printf, 2, 0)));
 /** Bytes of a string from a file, made safe for a terminal by fby_printable(). */

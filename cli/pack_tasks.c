@@ -88,18 +88,6 @@ static bool add_task(void *user, const fby_pack_task *t)
 
 /* ---- as a script ---- */
 
-/* A word of a shell. */
-static void add_quoted(cli_text *text, const char *word)
-{
-    cli_text_add(text, "'");
-    for (; *word; word++)
-        if (*word == '\'')
-            cli_text_add(text, "'\\''");
-        else
-            cli_text_add_n(text, word, 1);
-    cli_text_add(text, "'");
-}
-
 /* The job of a phase: array elements that run every n-th task, which wait for the job before. */
 static void print_job(const listing *l, fby_pack_phase phase, const char *after)
 {
@@ -120,9 +108,9 @@ static void print_script(const listing *l)
     for (int i = 1; i < o->argc; i++)
         if (strcmp(o->argv[i], "--slurm") != 0) {
             cli_text_add(&command, " ");
-            add_quoted(&command, o->argv[i]);
+            cli_text_add_quoted(&command, o->argv[i]);
         }
-    add_quoted(&quoted, cli_text_str(&command));
+    cli_text_add_quoted(&quoted, cli_text_str(&command));
     printf("#!/bin/sh\n# Arguments are handed on to sbatch: --partition, --account, --time, --cpus-per-task.\nset -e\npack=%s\nmem=%lluM\n",
            cli_text_str(&quoted), (unsigned long long)((memory >> 20) + 256));
     printf("eval \"$pack --task plan:0\"\n");

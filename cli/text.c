@@ -293,3 +293,14 @@ bool cli_parse_seconds(const char *s, double *out)
     }
     return false;
 }
+
+void cli_text_add_quoted(cli_text *text, const char *word)
+{
+    cli_text_add(text, "'");
+    for (; *word; word++)
+        if (*word == '\'')
+            cli_text_add(text, "'\\''");
+        else
+            cli_text_add_n(text, word, 1);
+    cli_text_add(text, "'");
+}

@@ -4,6 +4,7 @@
  */
 #include "base/checked.h"
 #include "base/clock.h"
+#include "base/random.h"
 #include "dataset/dataset.h"
 #include "pack/pack_impl.h"
 
@@ -33,14 +34,12 @@ static fby_status count_bytes(void *ctx, const void *bytes, size_t n, fby_error 
 static fby_status choose_rows(const fby__pack *p, const struct ArrowArray *block, uint64_t n, struct ArrowArray *out, fby_error *err)
 {
     const uint64_t length = (uint64_t)block->length;
-    uint64_t x = 1;
+    fby__random random = {0};
     fby__row_run *runs = fby__calloc((size_t)n, sizeof *runs);
     if (!runs)
         return fby__fail_nomem(err, "a pack");
-    for (uint64_t i = 0; i < n; i++) {
-        x = x * UINT64_C(6364136223846793005) + 1442695040888963407u;
-        runs[i] = (fby__row_run){0, 1, p->order.shuffled ? (x >> 33) % length : i};
-    }
+    for (uint64_t i = 0; i < n; i++)
+        runs[i] = (fby__row_run){0, 1, p->order.shuffled ? fby__random_below(&random, length) : i};
     const fby_status status = fby__arrow_take(&p->schema, &block, 1, runs, (size_t)n, out, err);
     fby__free(runs);
     return status;
@@ -108,11 +107,12 @@ static int open_nameless(const char *to)
 static double write_rate(const char *to)
 {
     const size_t n = (size_t)1 << 20;
-    uint64_t *noise = fby__malloc(n), x = 1;
+    uint64_t *noise = fby__malloc(n);
+    fby__random random = {0};
     const int fd = noise ? open_nameless(to) : -1;
     size_t done = 0;
     for (size_t i = 0; noise && i < n / sizeof *noise; i++)
-        noise[i] = x = x * UINT64_C(6364136223846793005) + 1442695040888963407u; /* nothing that a file system compresses */
+        noise[i] = fby__random_next(&random); /* nothing that a file system compresses */
     const uint64_t began = fby__now_ns();
     bool failed = fd < 0;
     while (!failed && done < PROBE_BYTES && fby__now_ns() - began < PROBE_NS) {

@@ -61,15 +61,10 @@ static fby_status add_source(const fby__pack *p, uint32_t first, uint32_t last, 
 
 /* ---- what a task is ---- */
 
-static uint64_t row_of_block(const fby__pack *p, uint32_t block)
-{
-    return block < fby__dataset_block_count(p->ds) ? fby__dataset_block(p->ds, block)->first_row : p->rows;
-}
-
 static fby_status describe_scatter(const fby__pack *p, fby_pack_task *t, name_list *in, name_list *out, fby_error *err)
 {
     const uint32_t first = fby__pack_scatter_begin(p, (uint32_t)t->k), last = fby__pack_scatter_begin(p, (uint32_t)t->k + 1);
-    t->rows = row_of_block(p, last) - row_of_block(p, first);
+    t->rows = fby__pack_scatter_rows(p, (uint32_t)t->k);
     t->bytes_out = (uint64_t)((double)t->rows * (p->row_bytes + sizeof(uint32_t)));
     FBY__TRY(add_source(p, first, last, in, &t->bytes_in, err));
     char *name = fby__pack_scatter_name(t->k);

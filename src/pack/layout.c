@@ -147,6 +147,17 @@ uint32_t fby__pack_scatter_begin(const fby__pack *p, uint32_t k)
     return fby__dataset_block(p->ds, block)->first_row < row ? block + 1 : block;
 }
 
+static uint64_t row_of_block(const fby__pack *p, uint32_t block)
+{
+    return block < fby__dataset_block_count(p->ds) ? fby__dataset_block(p->ds, block)->first_row : p->rows;
+}
+
+uint64_t fby__pack_scatter_rows(const fby__pack *p, uint32_t k)
+{
+    const uint32_t first = fby__pack_scatter_begin(p, k), last = fby__pack_scatter_begin(p, k + 1);
+    return row_of_block(p, last) - row_of_block(p, first);
+}
+
 void fby__pack_write_files(const fby__pack *p, uint64_t k, uint64_t *out_first, uint64_t *out_last)
 {
     *out_first = k;

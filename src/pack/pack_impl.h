@@ -97,6 +97,7 @@ fby_status fby__pack_layout(fby__pack *p, fby_error *err);
 fby_status fby__pack_cut(fby__pack *p, uint32_t n_buckets, uint32_t n_scatters, fby_error *err);
 /** The first block of scatter task k; of k = n_scatters, the number of blocks. A task may have none. */
 uint32_t fby__pack_scatter_begin(const fby__pack *p, uint32_t k);
+uint64_t fby__pack_scatter_rows(const fby__pack *p, uint32_t k); /* of its blocks */
 /** The files [*out_first, *out_last) of write task k. */
 void fby__pack_write_files(const fby__pack *p, uint64_t k, uint64_t *out_first, uint64_t *out_last);
 /** "part-00007.arrow"; the caller's. */

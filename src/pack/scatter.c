@@ -285,11 +285,6 @@ static fby_status make_file(stage *s, const char *name, ino_t replaces, uint32_t
     return status;
 }
 
-static uint64_t row_of_block(const fby__pack *p, uint32_t block)
-{
-    return block < fby__dataset_block_count(p->ds) ? fby__dataset_block(p->ds, block)->first_row : p->rows;
-}
-
 static fby_status scatter_task(void *worker, uint64_t k, fby_error *err)
 {
     stage *s = worker;
@@ -301,7 +296,7 @@ static fby_status scatter_task(void *worker, uint64_t k, fby_error *err)
     fby_status status = path ? look(p, path, &there, &broken, err) : no_memory(err);
     if (there) {
         p->resumed |= p->by_tasks;
-        fby__pack_count(p, row_of_block(p, last) - row_of_block(p, first));
+        fby__pack_count(p, fby__pack_scatter_rows(p, (uint32_t)k));
     } else if (status == FBY_OK) {
         status = make_file(s, name, broken, first, last, err);
     }

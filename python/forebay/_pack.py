@@ -117,7 +117,7 @@ def pack(
     return Pack(**_forebay.pack(_open(source)._core, to, _plain(given)))
 
 
-PHASES = ("plan", "scatter", "write", "finish")
+PHASES = tuple(_forebay.pack_phases())
 
 
 class PackTask(NamedTuple):
@@ -176,7 +176,7 @@ def pack_tasks(source: Any, to: Union[str, "os.PathLike[str]"], **options: Any) 
     >>> for task in fb.pack_tasks("basins/*.parquet", "packed", seed=7, memory="8GiB"):
     ...     fb.pack_task("basins/*.parquet", "packed", task, seed=7, memory="8GiB")
     """
-    return [PackTask(*task) for task in _forebay.pack_tasks(_open(source)._core, to, _known("pack_tasks", options))]
+    return [PackTask(**task) for task in _forebay.pack_tasks(_open(source)._core, to, _known("pack_tasks", options))]
 
 
 def pack_task(source: Any, to: Union[str, "os.PathLike[str]"], task: "PackTask | str", **options: Any) -> Pack:

@@ -117,10 +117,11 @@ static bool add_task(void *user, const fby_pack_task *t)
     listing *l = user;
     PyEval_RestoreThread(l->c->thread);
     PyObject *inputs = names_tuple(t->inputs, t->n_inputs), *outputs = inputs ? names_tuple(t->outputs, t->n_outputs) : NULL;
-    PyObject *one = outputs ? Py_BuildValue("(sKKKKKOO)", fby_pack_phase_name(t->phase), (unsigned long long)t->k, (unsigned long long)t->n,
-                                            (unsigned long long)t->rows, (unsigned long long)t->bytes_in, (unsigned long long)t->bytes_out,
-                                            inputs, outputs)
-                            : NULL;
+    PyObject *one = NULL;
+    if (outputs)
+        one = Py_BuildValue("{s:s,s:K,s:K,s:K,s:K,s:K,s:O,s:O}", "phase", fby_pack_phase_name(t->phase), "k", (unsigned long long)t->k, "n",
+                            (unsigned long long)t->n, "rows", (unsigned long long)t->rows, "bytes_in", (unsigned long long)t->bytes_in,
+                            "bytes_out", (unsigned long long)t->bytes_out, "inputs", inputs, "outputs", outputs);
     const bool more = one && PyList_Append(l->list, one) == 0;
     Py_XDECREF(one);
     Py_XDECREF(inputs);
@@ -151,10 +152,24 @@ static PyObject *pack_tasks(PyObject *module, PyObject *args)
     return l.list;
 }
 
+static PyObject *pack_phases(PyObject *module, PyObject *none)
+{
+    const char *name;
+    PyObject *list = PyList_New(0);
+    (void)module, (void)none;
+    for (int phase = 0; list && (name = fby_pack_phase_name((fby_pack_phase)phase)); phase++) {
+        PyObject *text = PyUnicode_FromString(name);
+        if (!text || PyList_Append(list, text) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(text);
+    }
+    return list;
+}
+
 PyMethodDef fbpy_pack_functions[] = {
     {"pack", pack, METH_VARARGS, "pack(dataset, path, options)\n--\n\nA dict of what was done."},
-    {"pack_tasks", pack_tasks, METH_VARARGS,
-     "pack_tasks(dataset, path, options)\n--\n\nTuples: phase, k, n, rows, bytes read and written, names of inputs and outputs."},
+    {"pack_tasks", pack_tasks, METH_VARARGS, "pack_tasks(dataset, path, options)\n--\n\nDicts with the fields of PackTask."},
+    {"pack_phases", pack_phases, METH_NOARGS, "pack_phases()\n--\n\nTheir names, in the order they are run in."},
     {"pack_task", pack_task, METH_VARARGS, "pack_task(dataset, path, options, phase, k)\n--\n\nA dict of the pack."},
     {NULL, NULL, 0, NULL},
 };

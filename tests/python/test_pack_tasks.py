@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import forebay as fb
+from forebay import _forebay
 from pack_cases import contents, every_type, floats, write
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -45,6 +46,12 @@ def by_phase(tasks):
 
 
 # ---- the graph ----
+
+
+def test_tasks_come_by_name_and_phases_from_the_library(source, tmp_path):
+    tasks = _forebay.pack_tasks(fb.open(source)._core, tmp_path / "out", {})
+    assert all(set(task) == set(fb.PackTask._fields) for task in tasks)
+    assert _forebay.pack_phases() == ["plan", "scatter", "write", "finish"]
 
 
 def test_tasks_name_what_they_read_and_write(source, tmp_path):

@@ -239,7 +239,8 @@ static fby_status load(bucket_source *s, uint64_t first, uint64_t n, uint64_t en
     end = fby__min_u64(end, p->bucket_begin[last + 1]);
     if ((double)(end - first) * row > room)
         end = first + fby__max_u64(1, (uint64_t)(room / row) / n) * n;
-    if ((double)(end - first) * row > 2 * room)
+    s->base.lacks_memory = (double)(end - first) * row > 2 * room;
+    if (s->base.lacks_memory)
         return fby__fail(err, FBY_E_BUDGET,
                          "%llu rows of a batch take %.3g bytes, and a thread may have %.3g: ask for smaller batches, or raise memory",
                          (unsigned long long)n, (double)n * row, room);
@@ -287,7 +288,7 @@ fby_status fby__pack_bucket_source(const fby__pack *p, uint64_t memory_bytes, fb
     bucket_source *s = fby__calloc(1, sizeof *s);
     if (!s)
         return no_memory(err);
-    s->base = (fby__pack_source){bucket_rows, bucket_free};
+    s->base = (fby__pack_source){.rows = bucket_rows, .free = bucket_free};
     s->p = p;
     s->room = memory_bytes / 2; /* what is read meanwhile and what is written have the other half */
     s->parts_of = NOWHERE;

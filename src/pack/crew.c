@@ -18,6 +18,7 @@ typedef struct crew {
     uint32_t running;
     fby_status status;
     fby_error error;
+    bool lacks_memory; /* that is why */
 } crew;
 
 fby_status fby__pack_go_on(const fby__pack *p, fby_error *err)
@@ -37,11 +38,12 @@ static bool take_task(crew *c, uint64_t *out)
     return more;
 }
 
-static void end_worker(crew *c, fby_status status, const fby_error *error)
+static void end_worker(crew *c, fby_status status, bool lacks_memory, const fby_error *error)
 {
     (void)pthread_mutex_lock(&c->lock);
     if (status != FBY_OK && c->status == FBY_OK) {
         c->status = status;
+        c->lacks_memory = lacks_memory;
         c->error = *error;
         atomic_store_explicit(&c->p->stop, true, memory_order_relaxed);
     }
@@ -59,9 +61,10 @@ static void *work(void *arg)
     fby_status status = c->phase->begin(c->p, c->n_workers, &worker, &error);
     while (status == FBY_OK && take_task(c, &k))
         status = c->phase->run(worker, k, &error);
+    const bool lacks_memory = worker && status != FBY_OK && c->phase->lacks_memory(worker);
     if (worker)
         c->phase->end(worker);
-    end_worker(c, status, &error);
+    end_worker(c, status, lacks_memory, &error);
     return NULL;
 }
 
@@ -96,7 +99,7 @@ static double largest_block(const fby__pack *p)
 /* Phases that read the source have fewer threads where a thread's part of the memory would not do for a block. */
 static uint32_t worker_count(const fby__pack *p, const fby__pack_phase *phase)
 {
-    if (phase == &fby__pack_write_phase && p->order.shuffled)
+    if (!phase->reads_source(p))
         return p->n_workers;
     const double fit = (double)p->memory_bytes / 4 / largest_block(p);
     return fit >= p->n_workers ? p->n_workers : fit > 1 ? (uint32_t)fit : 1;
@@ -116,7 +119,7 @@ static fby_status run(crew *c, fby_error *err)
         if (status == FBY_OK)
             n++;
         else
-            end_worker(c, n ? FBY_OK : status, err ? err : &(fby_error){.code = status}); /* one thread is enough */
+            end_worker(c, n ? FBY_OK : status, false, err ? err : &(fby_error){.code = status}); /* one thread is enough */
     }
     wait_for_workers(c);
     for (uint32_t i = 0; i < n; i++)
@@ -137,7 +140,7 @@ fby_status fby__pack_crew_run(fby__pack *p, const fby__pack_phase *phase, uint64
     crew c = {.p = p, .phase = phase, .next = first, .last = last, .status = FBY_OK};
     c.n_workers = (uint32_t)fby__min_u64(worker_count(p, phase), fby__max_u64(1, last - first));
     const fby_status status = run(&c, err);
-    if (status != FBY_E_BUDGET || c.n_workers == 1)
+    if (status == FBY_OK || !c.lacks_memory || c.n_workers == 1)
         return status;
     /* A block takes more than it looked like: what is missing by one thread, which has all of the memory. */
     fby__error_clear(err);

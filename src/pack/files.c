@@ -109,4 +109,8 @@ static fby_status write_task(void *worker, uint64_t k, fby_error *err)
     return FBY_OK;
 }
 
-const fby__pack_phase fby__pack_write_phase = {"writing", begin_writer, write_task, end_writer};
+static bool writer_lacks_memory(const void *worker) { return ((const writer *)worker)->source->lacks_memory; }
+
+static bool reads_source(const fby__pack *p) { return !p->order.shuffled; }
+
+const fby__pack_phase fby__pack_write_phase = {"writing", begin_writer, write_task, writer_lacks_memory, end_writer, reads_source};

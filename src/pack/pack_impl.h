@@ -192,7 +192,9 @@ typedef struct fby__pack_phase {
     const char *doing;
     fby_status (*begin)(fby__pack *p, uint32_t n_workers, void **out_worker, fby_error *err); /* n_workers: that share the memory */
     fby_status (*run)(void *worker, uint64_t k, fby_error *err);                              /* done: what is complete is not done again */
+    bool (*lacks_memory)(const void *worker); /* run has failed, and with all of the memory might not have */
     void (*end)(void *worker);
+    bool (*reads_source)(const fby__pack *p); /* blocks of it have to fit a worker's part of the memory */
 } fby__pack_phase;
 
 extern const fby__pack_phase fby__pack_scatter_phase, fby__pack_write_phase; /* scatter.c, files.c */
@@ -236,6 +238,7 @@ typedef struct fby__pack_source {
     /** Destinations [first, first + n), of one file; those that are asked for next go up to `end`. *out is valid until the next call. */
     fby_status (*rows)(struct fby__pack_source *s, uint64_t first, uint64_t n, uint64_t end, fby__pack_rows *out, fby_error *err);
     void (*free)(struct fby__pack_source *s);
+    bool lacks_memory; /* rows has failed, and with more memory might not have */
 } fby__pack_source;
 
 /* memory_bytes: of this worker. bucket.c, source.c */

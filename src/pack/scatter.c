@@ -338,4 +338,12 @@ static fby_status begin_stage(fby__pack *p, uint32_t n_workers, void **out, fby_
     return status;
 }
 
-const fby__pack_phase fby__pack_scatter_phase = {"scattering", begin_stage, scatter_task, end_stage};
+static bool stage_lacks_memory(const void *worker) { return fby__arrow_reader_lacks_room(((const stage *)worker)->reader); }
+
+static bool reads_source(const fby__pack *p)
+{
+    (void)p;
+    return true;
+}
+
+const fby__pack_phase fby__pack_scatter_phase = {"scattering", begin_stage, scatter_task, stage_lacks_memory, end_stage, reads_source};

@@ -33,7 +33,10 @@ static fby_status hold(file_source *s, uint64_t first, uint64_t n, fby_error *er
     s->first_block = begin;
     while (s->first_block + s->batches.n <= last) {
         struct ArrowArray array;
-        FBY__TRY(fby__pack_read(s->reader, s->first_block + (uint32_t)s->batches.n, &array, err));
+        const fby_status status = fby__pack_read(s->reader, s->first_block + (uint32_t)s->batches.n, &array, err);
+        s->base.lacks_memory = fby__arrow_reader_lacks_room(s->reader);
+        if (status != FBY_OK)
+            return status;
         FBY__TRY(fby__batches_add(&s->batches, &array, NULL, err));
     }
     return FBY_OK;
@@ -72,7 +75,7 @@ fby_status fby__pack_file_source(const fby__pack *p, uint64_t memory_bytes, fby_
     file_source *s = fby__calloc(1, sizeof *s);
     if (!s)
         return fby__fail_nomem(err, "a pack");
-    s->base = (fby__pack_source){file_rows, file_free};
+    s->base = (fby__pack_source){.rows = file_rows, .free = file_free};
     s->p = p;
     fby_status status = fby__arrow_reader_open(p->ds, p->o->columns, p->o->n_columns, memory_bytes / 4, &s->reader, err);
     if (status == FBY_OK)

@@ -222,6 +222,8 @@ fby_status fby__arrow_reader_block(stream *s, uint32_t b, struct ArrowArray *out
     return FBY_OK;
 }
 
+bool fby__arrow_reader_lacks_room(const stream *s) { return s->status != FBY_OK && s->read.lacks_room; }
+
 const struct ArrowSchema *fby__arrow_reader_schema(const stream *s) { return &s->schema; }
 
 /* ---- the stream's callbacks ---- */

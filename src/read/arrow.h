@@ -19,6 +19,8 @@ fby_status fby__arrow_reader_open(fby_dataset *ds, const char *const *columns, s
 const struct ArrowSchema *fby__arrow_reader_schema(const fby__arrow_reader *reader);
 /** A struct array, the caller's. Blocks on I/O and decoding. */
 fby_status fby__arrow_reader_block(fby__arrow_reader *reader, uint32_t block, struct ArrowArray *out, fby_error *err);
+/** Did the block fail for want of memory? With more of it, it would have been read. */
+bool fby__arrow_reader_lacks_room(const fby__arrow_reader *reader);
 void fby__arrow_reader_close(fby__arrow_reader *reader); /* NULL is fine */
 
 #endif

@@ -44,6 +44,7 @@ typedef struct bench_load {
     const char **matrix;    /* owned: columns of the matrix */
     const char **singles;   /* owned: columns of their own */
     const char *dtype;      /* of the matrix; NULL = there is none */
+    char matrix_name[24];
     size_t n_outputs, n_matrix, n_singles;
     size_t left_out;    /* columns that only --columns or --separate would load */
     uint64_t row_bytes; /* of arrays of numbers */

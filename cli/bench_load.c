@@ -5,6 +5,7 @@
  */
 #include "bench.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,6 +104,23 @@ static void choose_separate(bench_load *o, const fby_field *field, const cli_lis
     }
 }
 
+static bool has_single(const bench_load *o, const char *name)
+{
+    for (size_t i = 0; i < o->n_singles; i++)
+        if (strcmp(o->singles[i], name) == 0)
+            return true;
+    return false;
+}
+
+/** "x", or "x2" and so on where an array has that name. */
+static const char *name_matrix(bench_load *o)
+{
+    (void)snprintf(o->matrix_name, sizeof o->matrix_name, "x");
+    for (size_t n = 2; has_single(o, o->matrix_name); n++)
+        (void)snprintf(o->matrix_name, sizeof o->matrix_name, "x%zu", n);
+    return o->matrix_name;
+}
+
 /* --- options -------------------------------------------------------------------------------------------------------------------- */
 
 static int parse_superbatch(const char *text, fby_loader_opts *opts)
@@ -153,7 +171,7 @@ int bench_load_columns(fby_dataset *ds, const bench_options *o, bench_load *out)
         return code;
     if (out->n_matrix) {
         out->dtype = o->dtype >= 0 ? bench_dtype_names[o->dtype] : "float32";
-        add_output(out, out->matrix, out->n_matrix, "x", fby_dtype_from_name(out->dtype));
+        add_output(out, out->matrix, out->n_matrix, name_matrix(out), fby_dtype_from_name(out->dtype));
     }
     for (size_t i = 0; i < out->n_singles; i++)
         add_output(out, &out->singles[i], 1, out->singles[i], FBY_DTYPE_NONE);

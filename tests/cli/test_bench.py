@@ -65,6 +65,16 @@ def test_the_table_has_a_line_for_each_setting(table):
     assert "memory" in out and "shuffle" not in out.splitlines()[2] and "Medians of 2 runs" in out
 
 
+def test_arrays_may_be_called_as_the_matrix_is(tmp_path):
+    path = tmp_path / "x.parquet"
+    rows = {"a": np.arange(300.0), "x": [[1.0, 2.0]] * 300, "x2": [[1.0]] * 300, "x3": np.arange(300)}
+    pq.write_table(pa.table(rows), path)
+    assert [o["name"] for o in measured(path, "--batches", 2)["outputs"]] == ["x3", "x", "x2"]
+    done = subprocess.run([CLI, "plan", "--no-cache", path, "--json"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert [o["name"] for o in json.loads(done.stdout)["outputs"]] == ["x3", "x", "x2"]
+
+
 def test_one_value_is_no_comparison(table):
     assert "samples_per_second" in measured(table, "--shuffle", "none", "--memory", "64MiB", "--batches", 3)
 

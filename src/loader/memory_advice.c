@@ -1,7 +1,10 @@
 /* What would fit into a budget that is too small: a smaller superbatch, fewer threads and streams, smaller batches, by memory.c's sums. */
 #include "loader/internal.h"
 
+#include "base/checked.h"
+
 #include <stdio.h>
+#include <string.h>
 
 #define MIB(x) ((double)(x) / (1u << 20))
 
@@ -13,26 +16,28 @@ typedef struct trial {
     struct fby__weights *w;
 } trial;
 
-/* Whether what is tried needs no more than the limit, with a superbatch of so many samples. */
-static bool trial_fits(trial *t, uint64_t samples)
+/* What is tried needs at least so many bytes, with a superbatch of so many samples; UINT64_MAX: it cannot be. */
+static uint64_t trial_minimum(trial *t, uint64_t samples)
 {
     fby_loader *l = t->l;
     fby__plan *own = l->plan;
     if (fby__loader_plan(l, &t->opts, samples, &l->plan, NULL) != FBY_OK) {
         l->plan = own;
-        return false;
+        return UINT64_MAX;
     }
     for (uint32_t i = 0; i < l->n_sources; i++)
         l->sources[i].densest_rows = 0;
     l->memory.least_flight_bytes = fby__loader_flight_bytes(l, 2);
     l->memory.least_values_bytes = fby__loader_least_values_bytes(l);
-    const bool fits = fby__loader_minimum(l, l->plan, t->w) <= t->limit;
+    const uint64_t minimum = fby__loader_minimum(l, l->plan, t->w);
     fby__plan_destroy(l->plan);
     l->plan = own;
-    return fits;
+    return minimum;
 }
 
-/* The largest superbatch, in samples, whose minimum is within the limit; 0 when none is: the smallest is tried first. */
+static bool trial_fits(trial *t, uint64_t samples) { return trial_minimum(t, samples) <= t->limit; }
+
+/* The largest superbatch, in samples, whose minimum is within the limit; 0 when none is: the smallest is tried first. Full has none of its own. */
 static uint64_t largest_superbatch(trial *t)
 {
     const fby_shuffle_kind asked = t->opts.shuffle;
@@ -75,11 +80,24 @@ static uint64_t fitting_superbatch(trial *t)
     return largest ? largest : trial_fits(t, t->l->config.superbatch_samples) ? UINT64_MAX : 0;
 }
 
+/* What comes before the advice to lower the superbatch: one permutation of everything does not have any. */
+static const char *of_full(const trial *t) { return t->opts.shuffle == FBY_SHUFFLE_FULL ? "choose shuffle superbatch and " : ""; }
+
+/* The floor on files goes: how that is said. */
+static void leave_diversity(trial *t, char *out, size_t n)
+{
+    if (t->opts.diversity_files)
+        (void)snprintf(out, n, "leave out diversity_files (now %u), which keeps blocks of so many files in memory",
+                       (unsigned)t->opts.diversity_files);
+    t->opts.diversity_files = 0;
+}
+
 /* Where no superbatch fits, nor fewer threads: one thread, then one stream a rank as well, then smaller batches, until something does. */
 static void advise_all(trial *t, char *out, size_t n)
 {
     fby_loader *l = t->l;
-    char threads[24] = "", streams[32] = "", batch[48] = "", superbatch[64] = "";
+    char threads[24] = "", streams[32] = "", batch[48] = "", superbatch[64] = "", diversity[120] = "";
+    leave_diversity(t, diversity, sizeof diversity);
     if (l->config.n_threads > 1)
         (void)snprintf(threads, sizeof threads, ", threads to 1");
     l->config.n_threads = 1;
@@ -98,7 +116,8 @@ static void advise_all(trial *t, char *out, size_t n)
     if (largest && largest != UINT64_MAX)
         (void)snprintf(superbatch, sizeof superbatch, ", superbatch to at most %llu samples", (unsigned long long)largest);
     if (largest)
-        (void)snprintf(out, n, ", or lower, together%s%s%s%s", threads, streams, batch, superbatch);
+        (void)snprintf(out, n, ", or %s%s%slower, together%s%s%s%s", diversity, *diversity ? ", and " : "", *superbatch ? of_full(t) : "",
+                       threads, streams, batch, superbatch);
     else
         (void)snprintf(out, n,
                        "; one thread, one stream and the smallest batches still need more: read fewer columns, or write files with "
@@ -109,18 +128,31 @@ fby_status fby__loader_refuse_budget(fby_loader *l, const fby_loader_opts *opts,
                                      fby_error *err)
 {
     trial t = {.l = l, .opts = *opts, .limit = limit, .w = w};
-    char advice[320] = "";
+    char advice[480] = "", diversity[120] = "";
     int used = 0;
-    const uint64_t samples = largest_superbatch(&t);
-    if (samples)
+    const uint64_t asked = l->config.superbatch_samples, samples = largest_superbatch(&t);
+    if (samples && opts->shuffle == FBY_SHUFFLE_FULL)
+        used = snprintf(advice, sizeof advice, ", or %slower superbatch to at most %llu samples", of_full(&t), (unsigned long long)samples);
+    else if (samples)
         used = snprintf(advice, sizeof advice, ", or lower superbatch to at most %llu samples (now %llu)", (unsigned long long)samples,
-                        (unsigned long long)l->config.superbatch_samples);
+                        (unsigned long long)fby__min_u64(asked, fby__loader_samples(l)));
     const int threads = most_threads(&t);
     if (threads)
         (void)snprintf(advice + used, sizeof advice - (size_t)used, ", or lower threads to at most %d (now %d)", threads,
                        l->config.n_threads);
-    else if (!samples)
+    if (samples || threads)
+        used += (int)strlen(advice + used);
+    else
         advise_all(&t, advice, sizeof advice);
+    if (opts->diversity_files && used) {
+        leave_diversity(&t, diversity, sizeof diversity);
+        const uint64_t largest = largest_superbatch(&t);
+        if (largest > samples && largest < fby__min_u64(asked, fby__loader_samples(l)))
+            (void)snprintf(advice + used, sizeof advice - (size_t)used, ", or %s, and lower superbatch to at most %llu samples", diversity,
+                           (unsigned long long)largest);
+        else if (largest > samples)
+            (void)snprintf(advice + used, sizeof advice - (size_t)used, ", or %s", diversity);
+    }
     return fby__fail(err, FBY_E_BUDGET,
                      "a memory budget of %llu bytes (%.1f MiB) is too small: this plan needs at least %llu "
                      "bytes (%.1f MiB). Raise memory%s",

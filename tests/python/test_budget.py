@@ -408,7 +408,7 @@ def test_what_a_refused_budget_is_told_to_lower_fits(parquet):
     ds = fb.open(parquet({name: np.arange(200_000.0) for name in "abcd"}, "x.parquet", row_group_size=5000, use_dictionary=False))
     asked = {"batch_size": 512, "threads": 3, "superbatch": "30 blocks", "framework": "numpy"}
     kinds = set()
-    for shuffle in (True, "block", False):
+    for shuffle in (True, "full", "block", False):
         with ds.loader(None, shuffle=shuffle, **asked) as loader:
             least = loader.report().budget_minimum_bytes
         for share in (0.99, 0.8, 0.6, 0.4, 0.3, 0.27, 0.25, 0.23, 0.2, 0.18, 0.16, 0.14, 0.001):
@@ -422,10 +422,37 @@ def test_what_a_refused_budget_is_told_to_lower_fits(parquet):
                 assert "one thread, one stream and the smallest batches still need more: read fewer columns" in said
                 continue
             lowered = {name: f"{n} samples" if name == "superbatch" else int(n) for name, n in found.items()}
-            either = [{name: lowered[name]} for name in lowered] if "(now" in said else [lowered]
+            assert ("choose shuffle superbatch" in said) == (shuffle == "full" and "superbatch" in found), said
+            either = [lowered] if "together" in said else [{name: lowered[name]} for name in lowered]
             for options in either:
-                ds.loader(None, memory=budget, **{**asked, "shuffle": shuffle, **options}).close()
+                order = "superbatch" if "superbatch" in options else shuffle
+                ds.loader(None, memory=budget, **{**asked, "shuffle": order, **options}).close()
     assert {frozenset(), frozenset({"superbatch", "threads"})} <= kinds and any("batch_size" in kind for kind in kinds), kinds
+
+
+def test_a_budget_says_that_a_floor_on_files_costs_memory(parquet, tmp_path):
+    np, fb = pytest.importorskip("numpy"), pytest.importorskip("forebay")
+    for i in range(12):
+        parquet({name: np.arange(20_000.0) for name in "abcd"}, f"many/{i:02}.parquet", row_group_size=2_000, use_dictionary=False)
+    ds = fb.open(str(tmp_path / "many"))
+    asked = {"batch_size": 256, "threads": 3, "diversity_files": 6, "framework": "numpy"}
+    kinds = set()
+    for superbatch in ("1GiB", "60000 samples"):
+        with ds.loader(None, superbatch=superbatch, **asked) as loader:
+            least = loader.report().budget_minimum_bytes
+        for share in (0.99, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2):
+            options = {**asked, "superbatch": superbatch, "memory": int(least * share)}
+            with pytest.raises(fb.BudgetError) as error:
+                ds.loader(None, **options)
+            said = str(error.value)
+            assert all(int(now) <= 12 * 20_000 for now in re.findall(r"samples \(now (\d+)\)", said)), said
+            _, found, without = said.partition("or leave out diversity_files (now 6), which keeps blocks of so many files in memory")
+            if found:
+                lowered = dict(re.findall(r"(superbatch|threads|streams|batch_size) to (?:at most )?(\d+)", without))
+                options |= {name: f"{n} samples" if name == "superbatch" else int(n) for name, n in lowered.items()}
+                ds.loader(None, **{**options, "diversity_files": None}).close()
+                kinds.add("together" if "together" in said else "alone")
+    assert kinds == {"together", "alone"}
 
 
 GZIP = {"compression": "gzip", "compression_opts": 1}

@@ -42,19 +42,39 @@ const char *fby_loader_note(const fby_loader *l, size_t i) { return fby__notes_a
 
 static bool is_values(const fby_output *spec) { return spec->from == FBY_FROM_COLUMNS && !spec->make; }
 
+/* How many of its columns, from the first on, an output shows the values of, row by row: of what is made, what is computed or chosen of them. */
+static size_t n_values(const fby_output *spec)
+{
+    if (spec->from != FBY_FROM_COLUMNS)
+        return 0;
+    switch (spec->make ? spec->make->kind : FBY_MAKE_NONE) {
+    case FBY_MAKE_NONE:
+    case FBY_MAKE_EXPRESSION:
+    case FBY_MAKE_SELECT: return spec->n_columns;
+    case FBY_MAKE_STANDARDIZE: return spec->n_columns - 1; /* the last is the key */
+    default: return 0;
+    }
+}
+
 /* Nothing was said of the steps. */
 static bool takes_whole_windows(const fby_output *spec)
 {
-    return is_values(spec) && !spec->one_step && !spec->step_begin && !spec->step_end;
+    return n_values(spec) > 0 && !spec->one_step && !spec->step_begin && !spec->step_end;
 }
 
-static const char *shared_column(const fby_output *a, const fby_output *b)
+/* A column of the target that the other output has too. What is computed from several columns shows only where all of them are. */
+static const char *shared_column(const fby_output *whole, const fby_output *target)
 {
-    for (size_t i = 0; i < a->n_columns; i++)
-        for (size_t k = 0; k < b->n_columns; k++)
-            if (strcmp(a->columns[i], b->columns[k]) == 0)
-                return a->columns[i];
-    return NULL;
+    const char *shared = NULL;
+    size_t n = 0;
+    for (size_t k = 0; k < n_values(target); k++)
+        for (size_t i = 0; i < n_values(whole); i++)
+            if (strcmp(whole->columns[i], target->columns[k]) == 0) {
+                shared = shared ? shared : target->columns[k];
+                n++;
+                break;
+            }
+    return target->make && target->make->kind == FBY_MAKE_EXPRESSION && n < target->n_columns ? NULL : shared;
 }
 
 /* The last steps of a column are asked for by themselves, and are in an output for which no steps were named: the target is in the input. */
@@ -205,7 +225,7 @@ fby_status fby__loader_notes_make(fby__loader_source *in, const fby__plan_output
         return FBY_OK;
     for (size_t i = 0; i < n; i++) {
         const fby__plan_output *target = &outputs[i];
-        if (!is_values(target->spec) || target->step == 0 || target->step + target->n_steps != fby_samples_max_rows(in->samples))
+        if (n_values(target->spec) == 0 || target->step == 0 || target->step + target->n_steps != fby_samples_max_rows(in->samples))
             continue;
         for (size_t k = 0; k < n && l->outputs.notes.n < MAX_NOTES; k++)
             if (takes_whole_windows(outputs[k].spec))

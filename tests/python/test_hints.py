@@ -34,6 +34,35 @@ def test_an_input_that_covers_the_target_is_pointed_out(ds, target):
         loader(ds.rows(), {"x": "flow", "y": "flow"}).close()
 
 
+def test_an_input_that_covers_the_target_is_pointed_out_of_what_is_computed_too(ds):
+    flow = fb.col("flow")
+    covered = [
+        (fb.expr("flow * 2 + prcp"), flow.at(9)), (["prcp", "flow"], fb.expr("flow / 2").at(9)), (["prcp", "flow"], fb.expr("flow - prcp").steps(7, 10)),
+    ]  # fmt: skip
+    for x, y in covered:
+        with pytest.warns(UserWarning, match="output 'x' takes all 10 steps of a window, and with them those of 'flow' that output 'y' asks for"):
+            loader(ds.windows(7, 3), {"x": x, "y": y}).close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for x, y in [
+            (fb.expr("flow * 2").steps(0, 7), flow.at(9)), (fb.expr("prcp + 1"), flow.at(9)), ("prcp", fb.expr("flow - prcp").at(9)),
+            (fb.expr("flow * 2"), fb.expr("flow * 2").at(0)), (fb.expr("flow * 2").at(9), flow.at(9)),
+        ]:  # fmt: skip
+            loader(ds.windows(7, 3), {"x": x, "y": y}).close()
+
+
+def test_a_key_that_inputs_and_target_share_is_no_target():
+    keyed = fb.open({"k": np.repeat([1, 2], N // 2), "prcp": np.arange(N * 1.0), "flow": np.arange(N * 1.0)})
+    groups = fb.fit(keyed, ["prcp", "flow"], by="k")
+    flow, prcp = (fb.col(name).standardize(groups, by="k") for name in ("flow", "prcp"))
+    samples = keyed.windows(7, 3, by="k")
+    with pytest.warns(UserWarning, match="with them those of 'flow' that output 'y' asks for"):
+        loader(samples, {"x": fb.col("prcp", "flow").standardize(groups, by="k"), "y": flow.at(9)}).close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loader(samples, {"x": prcp, "y": flow.at(9)}).close()
+
+
 def test_a_printed_loader_says_which_steps_each_output_takes(ds):
     flow = fb.col("flow")
     outputs = {"x": fb.col("prcp").steps(0, 7), "all": "prcp", "y": flow.at(9), "m": flow.is_missing(), "i": fb.sample_index()}

@@ -177,6 +177,8 @@ def step_of(dataset: "Dataset", time: str | None, step: Any) -> dict[str, Any]:
         return {"step": count(step, "step", 1)}
     field = dataset.schema[time] if time in dataset.schema else None
     unit = 1 if field is None else _unit_ns(field)
+    if unit is None and field is not None and field.kind in ("string", "binary"):
+        return {"step_text": f"{nanoseconds} ns"}  # refused, with what to do
     if unit is None:
         raise TypeError(f"step={step!r}: column {time!r} holds plain numbers, so give the step as one")
     if nanoseconds <= 0 or nanoseconds % unit:

@@ -19,6 +19,9 @@
 #define FBY__NULL_ADVICE                                                                                                                   \
     "no integer stands for that: .fill_missing(0) (of a pipeline file: ops: [fill_missing: 0]) gives it a value, a float dtype NaN"
 
+/** What to do with times that are stored as text, in every error about them. */
+#define FBY__TEXT_TIMES "text is no time: make timestamps of it, as pandas.to_datetime does, and write them in its place"
+
 typedef enum fby__panel_kind { FBY__PANEL_DENSE, FBY__PANEL_RAGGED, FBY__PANEL_BYTES } fby__panel_kind;
 
 /** What to do with a null. */

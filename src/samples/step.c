@@ -2,6 +2,7 @@
 #include "samples/samples_impl.h"
 
 #include "base/duration.h"
+#include "block/panel.h"
 
 /* Nanoseconds of one unit of a column; 0: it holds plain numbers. */
 static uint64_t unit_ns(const fby_field *field)
@@ -26,6 +27,8 @@ fby_status fby__step_from_text(const fby_dataset *ds, fby_samples_opts *o, fby_e
                          o->step_text);
     FBY__TRY(fby__dataset_resolve(ds, o->time, &column, err));
     const uint64_t unit = unit_ns(column.leaf);
+    if (column.leaf->kind == FBY_KIND_STRING || column.leaf->kind == FBY_KIND_BINARY)
+        return fby__fail(err, FBY_E_ARG, "step '%.40s': column '%.100s' holds strings: " FBY__TEXT_TIMES, o->step_text, o->time);
     if (unit == 0)
         return fby__fail(err, FBY_E_ARG, "step '%.40s': column '%.100s' holds plain numbers: give the step as one", o->step_text, o->time);
     if (ns % unit)

@@ -23,10 +23,13 @@ static fby_status check_column(const fby__make_spec *spec, fby_error *err)
     const bool is_duration = spec->make->time.is_duration;
     const fby_kind kind = c->field->kind;
     const bool is_time = kind == FBY_KIND_DATE || kind == FBY_KIND_TIMESTAMP;
-    const char *what = c->kind != FBY__PANEL_DENSE ? "holds lists of times: take them without the cast, as whole numbers in the file's own "
-                                                     "unit (single times, and arrays, are cast)"
-                       : c->computed               ? "is computed with: a time is a whole number, which operations make a float"
-                       : is_time && is_duration    ? "is no duration: ask for a timestamp"
+    const bool is_text = c->kind == FBY__PANEL_BYTES || kind == FBY_KIND_STRING || kind == FBY_KIND_BINARY;
+    const char *what = is_text ? "holds strings: " FBY__TEXT_TIMES
+                       : c->kind != FBY__PANEL_DENSE
+                           ? "holds lists of times: take them without the cast, as whole numbers in the file's own "
+                             "unit (single times, and arrays, are cast)"
+                       : c->computed            ? "is computed with: a time is a whole number, which operations make a float"
+                       : is_time && is_duration ? "is no duration: ask for a timestamp"
                        : kind == FBY_KIND_DURATION && !is_duration ? "is no timestamp: ask for a duration"
                        : kind != FBY_KIND_DURATION && !is_time     ? "holds no times: dates, timestamps and durations have a unit"
                                                                    : NULL;

@@ -89,13 +89,14 @@ def test_times_that_are_missing_or_too_large():
         (lambda: fb.col("d").cast("timestamp[s]"), "is no timestamp: ask for a duration"),
         (lambda: fb.col("t").cast("timestamp[s]").cast("float32"), "are int64, not float32"),
         (lambda: fb.col("t").scale(2).cast("timestamp[s]"), "operations make a float"), (lambda: fb.col("t").cast("timestamp[m]"), "is not a dtype"),
-        (lambda: fb.col("l").cast("timestamp[s]"), "holds lists of times: take them without the cast"), (lambda: fb.col("t", "t").cast("timestamp[s]"),
-        "takes 1 column"), (lambda: fb.col("t").one_hot(3).cast("timestamp[s]"), "before anything is made"),
+        (lambda: fb.col("l").cast("timestamp[s]"), "holds lists of times: take them without the cast"),
+        (lambda: fb.col("s").cast("timestamp[ns]"), "column 's' of type string holds strings: text is no time: make timestamps of it, as pandas"),
+        (lambda: fb.col("t", "t").cast("timestamp[s]"), "takes 1 column"), (lambda: fb.col("t").one_hot(3).cast("timestamp[s]"), "before anything is made"),
     ],
 )  # fmt: skip
 def test_casts_to_times_that_cannot_be(make, error):
     table = {"t": np.array([0, 1], "M8[s]"), "d": np.array([0, 1], "m8[s]"), "x": np.array([0, 1]), "l": pa.array([[1], []], pa.list_(pa.timestamp("s")))}
-    ds = fb.open(pa.table(table))
+    ds = fb.open(pa.table({**table, "s": ["2000-01-01"] * 2}))
     with pytest.raises((ValueError, fb.UnsupportedError), match=error):
         ds.rows().loader({"x": make()}, batch_size=1)
 

@@ -477,10 +477,12 @@ def test_a_step_in_words_is_in_the_units_of_the_column(dtype, step, each, tmp_pa
         ("t", "1 month", "step '1 month' is no duration: write 1 day, 6 hours"), ("t", "0 days", "is no duration"), ("t", "day", "is no duration"),
         ("t", "9999999999999 days", "is no duration"), ("t", "1 ns", "is no whole number of the units of column 't'"),
         ("f", "1 day", "column 'f' holds plain numbers: give the step as one"), ("when", "1 day", "when"),
+        ("s", "1 day", "column 's' holds strings: text is no time: make timestamps of it"),
+        ("s", np.timedelta64(1, "D"), "column 's' holds strings: text is no"),
     ],
 )  # fmt: skip
 def test_a_step_in_words_that_cannot_be(column, step, error):
-    ds = fb.open({"t": np.arange(9).astype("M8[us]"), "f": np.arange(9.0)})
+    ds = fb.open({"t": np.arange(9).astype("M8[us]"), "f": np.arange(9.0), "s": np.array([f"2000-01-0{i}" for i in range(9)])})
     with pytest.raises((ValueError, fb.SchemaError), match=error):
         ds.windows(2, time=column, step=step)
     with pytest.raises(ValueError, match="step= needs time="):

@@ -508,6 +508,12 @@ fby__file_facts fby__dataset_facts(const fby_dataset *ds, uint32_t file)
                              .end_row = f->n_blocks ? first_row + f->rows : 0};
 }
 
+fby__row_place fby__dataset_row_place(const fby_dataset *ds, uint64_t row)
+{
+    const fby__file_facts file = fby__dataset_facts(ds, fby__dataset_block(ds, fby__block_of_row(ds, row))->file);
+    return (fby__row_place){file.path, row - file.first_row, ds->memory_table ? "data set" : "file"};
+}
+
 fby__constants fby__dataset_constants(const fby_dataset *ds)
 {
     return (fby__constants){.names = ds->constants, .n = ds->n_constants, .source = ds->source_constant};

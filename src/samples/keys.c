@@ -69,15 +69,13 @@ static fby_status no_key(const gathering *g, uint32_t b, uint64_t i, fby_error *
 {
     const fby_samples *s = g->values->s;
     const fby__block *block = fby__dataset_block(s->base->ds, b);
-    const char *path = fby__dataset_file_path(s->base->ds, block->file);
     uint64_t row, rows;
     fby__samples_at(s, b, i, &row, &rows);
-    return fby__fail(
-        err, FBY_E_DATA,
-        "%s: '%s' is missing in row %" PRIu64
-        " of the data set, where a sample begins: parts of an epoch by keys need the key of every sample. Fill it, or leave such "
-        "samples out (select)",
-        path ? path : "(memory)", g->values->name, block->first_row + row);
+    const fby__row_place at = fby__dataset_row_place(s->base->ds, block->first_row + row);
+    return fby__fail(err, FBY_E_DATA,
+                     "%s: '%s' is missing in row %llu of the %s, where a sample begins: parts of an epoch by keys need the key of every "
+                     "sample. Fill it, or leave such samples out (select)",
+                     at.path, g->values->name, at.row, at.of);
 }
 
 static fby_status put_hash(void *user, uint32_t b, uint64_t i, const fby__value *value, fby_error *err)

@@ -269,10 +269,9 @@ static fby_status flag_column(void *user, void *memory, const fby__scan_rows *ro
 
 static fby_status no_key(const scan *s, const fby__block *block, uint64_t row, fby_error *err)
 {
-    const char *path = fby__dataset_file_path(s->base->ds, block->file);
-    return fby__fail(err, FBY_E_DATA, "%s: the key '%s'%s is missing in row %llu of the data set: a row without a key is in no group",
-                     path ? path : "(memory)", s->opts->key, s->n_keys > 1 ? ", or another column of it," : "",
-                     (unsigned long long)(block->first_row + row));
+    const fby__row_place at = fby__dataset_row_place(s->base->ds, block->first_row + row);
+    return fby__fail(err, FBY_E_DATA, "%s: the key '%s'%s is missing in row %llu of the %s: a row without a key is in no group", at.path,
+                     s->opts->key, s->n_keys > 1 ? ", or another column of it," : "", at.row, at.of);
 }
 
 /* The flags of the rows as lists. */

@@ -43,7 +43,7 @@ static fby_status check_count(fby_dataset *ds, const fby_fit_opts *o, fby_error 
 
 fby_status fby__pads_init(fby__pads *p, fby_dataset *ds, const fby_fit_opts *o, fby_error *err)
 {
-    *p = (fby__pads){.opts = o, .wants_stored = o->has_pad && o->n_ops > 0};
+    *p = (fby__pads){.ds = ds, .opts = o, .wants_stored = o->has_pad && o->n_ops > 0};
     if (!o->has_pad && !o->count)
         return FBY_OK;
     p->pad = fby__calloc(o->n_columns, sizeof *p->pad);
@@ -94,11 +94,12 @@ static fby_status leave_beyond(const fby__pads *p, const fby_tensor *t, const in
         each *= (size_t)t->shape[d];
     for (int64_t r = 0; r < t->shape[0]; r++, at += places * each) {
         const bool is_beyond = count[r] > 0 && (uint64_t)count[r] > places;
-        if (count[r] < 0 || (is_beyond && !p->opts->clip_count))
-            return fby__fail(err, FBY_E_DATA,
-                             "row %" PRIu64 " of the data set: a count of %" PRId64 " ('%s'), and column '%s' has %zu places%s",
-                             first_row + (uint64_t)r, count[r], p->opts->count, t->output, places,
+        if (count[r] < 0 || (is_beyond && !p->opts->clip_count)) {
+            const fby__row_place in = fby__dataset_row_place(p->ds, first_row + (uint64_t)r);
+            return fby__fail(err, FBY_E_DATA, "%s: row %llu of the %s: a count of %" PRId64 " ('%s'), and column '%s' has %zu places%s",
+                             in.path, in.row, in.of, count[r], p->opts->count, t->output, places,
                              is_beyond ? "; with clip_count it means all of them" : "");
+        }
         for (size_t i = is_beyond ? places * each : (size_t)count[r] * each; i < places * each; i++)
             at[i] = (double)NAN;
     }

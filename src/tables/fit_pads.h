@@ -8,6 +8,7 @@
 #include <forebay/loader.h>
 
 typedef struct fby__pads {
+    const fby_dataset *ds;      /* borrowed, like opts */
     const fby_fit_opts *opts;   /* borrowed */
     double *pad;                /* owned: of each column, as it stores it */
     bool wants_stored;          /* operations change the values: they are read a second time */
@@ -24,7 +25,7 @@ size_t fby__pads_outputs(const fby__pads *p, fby_output *outputs);
 
 /**
  * Make NaN of what is left out, in place. The columns' tensors, float64 all, begin at first_tensor. FBY_E_DATA: a count that is negative or
- * beyond the axis, with the row, counted from first_row on.
+ * beyond the axis, with its file and row; the batch begins with first_row of the dataset.
  */
 fby_status fby__pads_leave_out(fby__pads *p, const fby_batch *batch, size_t first_tensor, uint64_t first_row, fby_error *err);
 

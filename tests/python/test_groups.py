@@ -151,6 +151,12 @@ def test_a_missing_key_is_an_error_that_names_the_row(tmp_path):
     pq.write_table(pa.table({"k": [1, 1, None, 2]}), tmp_path / "a.parquet", row_group_size=2)
     with pytest.raises(fb.DataError, match="key 'k' is missing in row 2"):
         fb.open(tmp_path / "a.parquet").groups("k")
+    pq.write_table(pa.table({"k": [3, None]}), tmp_path / "b.parquet")
+    pq.write_table(pa.table({"k": [1, 2]}), tmp_path / "a.parquet")
+    with pytest.raises(fb.DataError, match=r"b\.parquet: the key 'k' is missing in row 1 of the file: a row without"):
+        fb.open(tmp_path / "*.parquet").groups("k")
+    with pytest.raises(fb.DataError, match=r"^\(in memory\): the key 'k' is missing in row 1 of the data set: a row without"):
+        fb.open(pa.table({"k": [3, None]})).groups("k")
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 40, 300, 10**6])

@@ -193,7 +193,7 @@ def test_what_cannot_be_is_refused_with_what_would_work(tmp_path, table):
     assert len(ds) == len(table)
     gaps = table.set_column(1, "key", pa.array([None if i == 77 else k for i, k in enumerate(table["key"].to_pylist())]))
     pq.write_table(gaps, tmp_path / "gaps.pq")
-    with pytest.raises(fb.DataError, match="'key' is missing in row 77 .*Fill it, or leave such samples out"):
+    with pytest.raises(fb.DataError, match="gaps.pq: 'key' is missing in row 77 of the file, where .*Fill it, or leave such samples out"):
         fb.open(str(tmp_path / "gaps.pq")).rows().loader(OUTPUTS, batch_size=8, part="9 keys", part_key="key")
 
 

@@ -147,6 +147,11 @@ def test_moments_of_as_many_places_as_a_count_says(tmp_path):
         fb.fit(ds, "x", count="r")
     with pytest.raises(fb.DataError, match=r"row 7 of the data set: a count of 9 \('n'\), and column 'x' has 6 places"):
         fb.fit(fb.open(data | {"n": np.where(np.arange(300) == 7, 9, counts)}), "x", count="n")
+    for name, of in (("a", counts), ("b", np.where(np.arange(300) == 11, 9, counts))):
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            file["x"], file["n"] = values, of
+    with pytest.raises(fb.DataError, match=r"b\.h5: row 11 of the file: a count of 9 \('n'\), and column 'x' has 6 places"):
+        fb.fit(fb.open([tmp_path / "a.h5", tmp_path / "b.h5"]), "x", count="n")
     (tmp_path / "p.yaml").write_text("data: d.h5\nmoments: {m: {columns: x, count: n, pad: -1}}\noutputs: {x: {columns: x, ops: [standardize: m]}}\n")
     with h5py.File(tmp_path / "d.h5", "w") as file:
         file["x"], file["n"] = np.where(inside[..., None], values, 1e6), counts

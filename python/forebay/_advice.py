@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C")
 
 _NO_PROCESSES = "there are no worker processes: threads= of this one read and decode"
 
@@ -181,7 +182,8 @@ def unknown_argument(function: str, name: str, names: Iterable[str], words: dict
         return TypeError(f"{function}() has no argument {name!r}: {words[name]}")
     plain = {known.replace("_", ""): known for known in names}
     near = difflib.get_close_matches(name.replace("_", "").lower(), plain, 1, 0.7)
-    return TypeError(f"{function}() has no argument {name!r}" + (f": did you mean {plain[near[0]]!r}?" if near else f"; it has {', '.join(plain.values())}"))
+    said = f": did you mean {plain[near[0]]!r}?" if near else f"; it has {', '.join(plain.values()) or 'none'}"
+    return TypeError(f"{function}() has no argument {name!r}{said}")
 
 
 def advised(name: str | None = None, words: dict[str, str] | None = None) -> Callable[[F], F]:
@@ -202,6 +204,14 @@ def advised(name: str | None = None, words: dict[str, str] | None = None) -> Cal
         return call  # type: ignore[return-value]
 
     return decorate
+
+
+def advised_methods(cls: type[C]) -> type[C]:
+    """A decorator: `advised` for all public methods that the class itself has."""
+    for name, method in list(vars(cls).items()):
+        if inspect.isfunction(method) and not name.startswith("_"):
+            setattr(cls, name, advised()(method))
+    return cls
 
 
 def refuse_torch(message: str, function: str | None = None) -> None:

@@ -72,6 +72,20 @@ class Batch(dict):
         return Batch(self)
 
 
+def check_device(device: Any) -> None:
+    """ValueError for a device that torch does not know, or a GPU that it does not see."""
+    import torch
+
+    try:
+        asked = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"device={device!r} is no device of torch: 'cpu', 'cuda' (the GPU), 'cuda:1', … ({error})") from None
+    n = torch.cuda.device_count() if asked.type == "cuda" else 0
+    if asked.type == "cuda" and (asked.index or 0) >= n:
+        seen = f"{n} GPU{'s' * (n > 1)}, from cuda:0 on" if n else "no GPU"
+        raise ValueError(f"device={device!r}: torch sees {seen}; without device= batches stay in the memory of the CPU")
+
+
 def to_device(batch: Any, device: Any) -> Any:
     """Move a batch of torch tensors, or dicts, lists and tuples of them, to a device; other objects stay as they are.
 

@@ -429,6 +429,8 @@ def fit(
         raise TypeError(f"fit() takes a data set or samples, not {type(data).__name__}{hint}")
     if isinstance(columns, Mapping):
         raise TypeError("columns= are names or fb.col(…), not outputs by name: a list of names, or fit one output after the other")
+    if not isinstance(columns, (Column, Iterable)):
+        raise TypeError(f"columns= are names or fb.col(…), and {columns!r} is no column")
     column = columns if isinstance(columns, Column) else col(columns) if isinstance(columns, str) else col(list(columns))
     for name in column.columns:
         if name in dataset.schema and dataset.schema[name].kind in ("string", "binary"):

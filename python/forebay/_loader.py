@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _forebay, _hints, _options, _outputs, _state, _trace, _transform
 from ._advice import LOADER_ATTRIBUTES, LOADER_WORDS, TORCH_LOADER, Known, advised, outside, refuse_torch
-from ._batch import Batch, to_device
+from ._batch import Batch, check_device, to_device
 from ._forebay import printable
 from ._log import log
 from ._ranks import detected_rank, local_world_size
@@ -281,6 +281,8 @@ class Loader(Known):
         self._framework = _outputs.choose_framework("torch" if framework is None and device is not None else framework)
         if device is not None and self._framework != "torch":
             raise ValueError(f"device={device!r} needs torch tensors, not framework={framework!r}")
+        if device is not None:
+            check_device(device)
         self._device = device
         self._as = as_
         self._transform = _transform.checked(transform)
@@ -628,6 +630,9 @@ class Loader(Known):
             taken = _hints.steps_text(self._samples, info.steps)
             lines.append(f"  {text:<{width}}  {kind}{taken}")
         return "\n".join(lines)
+
+    def __getitem__(self, _: Any) -> Any:
+        raise TypeError("a loader is iterated, not indexed: next(iter(loader)) is the first batch of an epoch; samples.take([0]) chooses samples by number")
 
     # ---- life ----
 

@@ -275,7 +275,7 @@ def _merged(key: tuple[Key, ...], names: list[str], before: list[float], now: li
             shown = key[0] if len(key) == 1 else key
             raise _forebay.DataError(
                 f"the key {shown!r} has {b:.17g} for column {name!r}, and had {a:.17g} before: a key may come again with the same values only, "
-                "unless the first one is to count"
+                "unless first_wins=True (of a pipeline file: first_wins: true) lets the first one count"
             )
     return [b if math.isnan(a) else a for a, b in zip(before, now)]
 

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ._advice import advised_methods
 from ._sizes import count
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ MAKE_BITS, MAKE_ONE_HOT, MAKE_MAP, MAKE_NGRAMS, MAKE_EXPRESSION = "bits", "one_h
 _ENCODINGS = ("auto", "text", "packed", "packed_little", "base64")
 
 
+@advised_methods
 class Encodings:
     """Methods of :class:`forebay.Column`."""
 

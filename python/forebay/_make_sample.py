@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from . import _ops
+from ._advice import advised_methods
 from ._options import switch
 from ._sizes import count as _count
 
@@ -32,6 +33,7 @@ def must_be_plain(column: "Column", what: str) -> None:
         raise ValueError(f"{what} of what is already made of columns, or of a mask: only of the values of columns")
 
 
+@advised_methods
 class SampleOperations:
     """Methods of :class:`forebay.Column`."""
 

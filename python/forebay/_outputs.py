@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 from . import _forebay
 from . import _make_encode, _make_lookup, _make_sample, _make_select, _ops
 from ._forebay import printable
-from ._advice import COLUMN_WORDS, Known
+from ._advice import COLUMN_WORDS, Known, advised, advised_methods
 from ._make_encode import Encodings
 from ._make_lookup import Lookups
 from ._make_sample import SampleOperations
@@ -39,6 +39,7 @@ class Padding:
     keep: str = "random"
 
 
+@advised_methods
 @dataclasses.dataclass(frozen=True)
 class Column(Encodings, Lookups, SampleOperations, Selections, Known):
     """Columns and what is done to them: made by :func:`col`; every method returns a new object."""
@@ -383,6 +384,7 @@ Output = Union[Column, Index, Literal, str, Sequence[str]]
 Outputs = Union[Mapping[str, Output], Sequence[str], str, None]
 
 
+@advised()
 def col(*columns: str | Sequence[str], dtype: Any = None) -> Column:
     """Columns as one output.
 

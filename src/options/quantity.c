@@ -106,6 +106,11 @@ static fby_status parse_superbatch(const char *text, fby_loader_opts *opts, fby_
     if (!split(text, &q) || q.n_unit == 0)
         return fby__fail(err, FBY_E_ARG, "'%.60s': write '50 blocks', '100000 samples', or '256MiB' (as stored)", text);
     const bool blocks = has_unit(&q, "blocks") || has_unit(&q, "block"), samples = has_unit(&q, "samples") || has_unit(&q, "sample");
+    const bool bytes =
+        q.n_unit <= 3 && (q.n_unit == 1 || toupper((unsigned char)q.unit[q.n_unit - 1]) == 'B'); /* of a size, perhaps misspelt */
+    if (!blocks && !samples && !bytes)
+        return fby__fail(err, FBY_E_ARG, "'%.60s': '%.*s' is not a unit: write '50 blocks', '100000 samples', or '256MiB' (as stored)",
+                         text, q.n_unit, q.unit);
     if (!blocks && !samples)
         return fby_size_parse(text, &opts->superbatch_bytes, err);
     if (q.places || !scaled(&q, 1, INT64_MAX, &n))

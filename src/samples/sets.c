@@ -278,20 +278,31 @@ size_t fby__value_set_find(fby__value_set *set, const fby__value *value)
     return at;
 }
 
-/* A file's name that others have too is no key: say what is. FBY_E_ARG, as the error that it adds to. */
-static fby_status shared_hint(const fby__value_set *set, const fby__sample_values *v, fby_error *err)
+/* A file's name that others have too is no key: say what is. Was there one? */
+static bool shared_hint(const fby__value_set *set, const fby__sample_values *v, fby_error *err)
 {
+    enum { MOST = 3 }; /* that are named */
     const fby_dataset *ds = v->s->base->ds;
-    for (uint32_t f = 0; v->source == FBY__VALUES_FILE && err && f < fby__dataset_file_count(ds); f++) {
+    fby__value shared = {0};
+    size_t n = 0;
+    for (uint32_t f = 0; v->source == FBY__VALUES_FILE && err && f < fby__dataset_file_count(ds) && n <= MOST; f++) {
         const fby__value alone = fby__file_label(ds, NULL, f), whole = fby__file_label(ds, v->shared_names, f);
-        if (!v->shared_names[f] || !set->slots[slot_of(set, &alone, hash_value(&alone))])
+        if (!v->shared_names[f] || (!n && !set->slots[slot_of(set, &alone, hash_value(&alone))]))
+            continue;
+        if (n && (alone.n != shared.n || memcmp(alone.text, shared.text, alone.n) != 0))
             continue;
         const size_t used = strlen(err->message);
-        (void)snprintf(err->message + used, sizeof err->message - used, ". Several files are called '%.*s': write '%.*s'", (int)alone.n,
-                       (const char *)alone.text, (int)whole.n, (const char *)whole.text);
-        break;
+        if (n == 0)
+            (void)snprintf(err->message + used, sizeof err->message - used, ". Several files are called '%.*s': write '%.*s'", (int)alone.n,
+                           (const char *)alone.text, (int)whole.n, (const char *)whole.text);
+        else if (n < MOST)
+            (void)snprintf(err->message + used, sizeof err->message - used, " or '%.*s'", (int)whole.n, (const char *)whole.text);
+        else
+            (void)snprintf(err->message + used, sizeof err->message - used, ", …");
+        shared = alone;
+        n++;
     }
-    return FBY_E_ARG;
+    return n > 0;
 }
 
 /* The file whose name is nearest to one that no file has: leading zeros are lost easily. FBY_E_ARG, as the error that it adds to. */
@@ -337,6 +348,5 @@ fby_status fby__value_set_check_seen(const fby__value_set *set, const fby__sampl
         "no sample has %s%s of '%s' (%zu of %zu values given %s unknown): leave them out, or write unknown=\"ignore\" (of a pipeline "
         "file: unknown: ignore)",
         text, n > shown ? ", …" : "", v->name, n, set->given.n, n == 1 ? "is" : "are");
-    (void)shared_hint(set, v, err);
-    return first ? near_hint(first, v, err) : FBY_E_ARG;
+    return !shared_hint(set, v, err) && first ? near_hint(first, v, err) : FBY_E_ARG;
 }

@@ -138,7 +138,7 @@ static fby_status conflict(const reading *r, uint32_t row, size_t column, double
     fby__table_where(r->key.ds, at, where);
     return fby__fail(err, FBY_E_DATA,
                      "the key %s has %.17g for column '%s' in %s, and had %.17g before: a key may come again with the same "
-                     "values only, unless the first one is to count",
+                     "values only, unless first_wins=True (of a pipeline file: first_wins: true) lets the first one count",
                      key, now, r->columns->at[column], where, before);
 }
 

@@ -86,7 +86,7 @@ static void options_of_a_loader_are_read_into_their_fields(void **state)
                                          {"superbatch", "50", "write '50 blocks'"},
                                          {"superbatch", "1.5 blocks", "a whole number of blocks"},
                                          {"superbatch", "0 samples", "at least 1"},
-                                         {"superbatch", "50 rows", "'rows' is not a unit"},
+                                         {"superbatch", "50 rows", "'rows' is not a unit: write '50 blocks', '100000 samples'"},
                                          {"part", "1/0", "'1/10' for a tenth"},
                                          {"part", "2/3", "1000 files"},
                                          {"part", "1/3 files", "1000 files"},

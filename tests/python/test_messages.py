@@ -301,3 +301,26 @@ def test_what_is_about_hdf5_is_not_ignored_of_other_files(basins, folder):
         (lambda: fb.open(folder, table="/x"), "table"),
     ):  # fmt: skip
         refused(call, ValueError, f"{word}: that is about the data sets of HDF5 and NetCDF-4 files, and ", "is parquet: it has one table of rows")
+
+
+def test_words_that_a_column_or_a_loader_does_not_take_are_told_what_they_have():
+    ds = fb.open({"v": np.arange(6.0)})
+    for call, said in (
+        (lambda: fb.col("v", dtyp="float32"), r"col\(\) has no argument 'dtyp': did you mean 'dtype'\?"),
+        (lambda: fb.col("v").padded(max_len=3), r"padded\(\) has no argument 'max_len'.*max_rows"),
+        (lambda: fb.col("v").standardize(mean=1, sdt=2), r"standardize\(\) has no argument 'sdt'.*std"),
+        (lambda: fb.col("v").crop(3, randm=True), r"crop\(\) has no argument 'randm': did you mean 'random'\?"),
+        (lambda: fb.col("v").one_hot(3, ignore=True), r"one_hot\(\) has no argument 'ignore'.*ignore_unknown"),
+        (lambda: fb.col("v").log1p(eps=1), r"log1p\(\) has no argument 'eps'; it has none"),
+        (lambda: fb.fit(ds, fb.sample_index()), r"columns= are names or fb.col\(…\), and sample_index\(\) is no column"),
+    ):
+        with pytest.raises(TypeError, match=said):
+            call()
+    with ds.loader("v", batch_size=2, framework="numpy") as loader:
+        with pytest.raises(TypeError, match=r"iterated, not indexed: next\(iter\(loader\)\) is the first batch"):
+            loader[0]
+        assert len(list(loader)) == 3
+    with pytest.raises(ValueError, match="'50 blks': 'blks' is not a unit: write '50 blocks', '100000 samples', or '256MiB'"):
+        ds.loader("v", batch_size=2, superbatch="50 blks")
+    with pytest.raises(fb.DataError, match=r"unless first_wins=True \(of a pipeline file: first_wins: true\) lets the first one count"):
+        fb.Lookup({"id": [1, 1], "p": [1, 2]}, "id")

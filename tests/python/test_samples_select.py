@@ -373,7 +373,7 @@ def test_files_of_one_name_are_told_apart_by_their_folders(regions, how):
     each = len(windows) // 6
     assert len(windows.select(["north/same"])) == each
     assert len(windows.select(["north/same", "south/same", "a"])) == 3 * each
-    with pytest.raises(fb.ArgumentError, match="Several files are called 'same': write 'north/same'"):
+    with pytest.raises(fb.ArgumentError, match="Several files are called 'same': write 'north/same' or 'south/same'$"):
         windows.select(["a", "same"])
     parts = windows.split(a=1 / 3, b=2 / 3, by="groups")
     assert {len(parts["a"]), len(parts["b"])} == {2 * each, 4 * each}

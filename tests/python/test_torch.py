@@ -154,6 +154,9 @@ def test_batches_go_to_a_device_as_they_are(ds):
         assert batch.x.device.type == "meta" and batch.x.shape == (100, 2) and type(batch).__name__ == "Batch"
     with pytest.raises(ValueError, match="needs torch tensors"):
         ds.loader("a", batch_size=1, device="cuda", framework="numpy")
+    for device, said in (("gpu", "device='gpu' is no device of torch: 'cpu', 'cuda'"), (f"cuda:{torch.cuda.device_count()}", "device='cuda:.': torch sees")):
+        with pytest.raises(ValueError, match=said):
+            ds.loader("a", batch_size=1, device=device)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

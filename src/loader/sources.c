@@ -169,11 +169,15 @@ static fby_status check_names(const fby_mix *mix, fby_error *err)
 static fby_status open_mix(fby_mix *mix, const fby_loader_opts *opts, fby__arena *arena, fby_loader **out, fby_error *err)
 {
     const void *taken;
+    fby_loader_opts plain; /* sized; outputs are still as far apart as the program has them */
+    FBY__TRY(FBY__SIZED_IN(fby_loader_opts, batch_size, opts, &plain, err));
+    if (mix->n_sources == 0 || mix->n_sources > MAX_SOURCES)
+        return fby__fail(err, FBY_E_ARG, "a mixture of %zu sources: choose from 1 to %d", mix->n_sources, MAX_SOURCES);
+    if (!mix->sources)
+        return fby__fail(err, FBY_E_ARG, "a mixture of %zu sources, but its sources is NULL", mix->n_sources);
     FBY__TRY(fby__strided("fby_mix_source", "source_size", mix->sources, mix->n_sources, mix->source_size,
                           FBY__SIZE_UP_TO(fby_mix_source, n_outputs), sizeof *mix->sources, arena, &taken, err));
     mix->sources = taken;
-    if (mix->n_sources == 0 || mix->n_sources > MAX_SOURCES)
-        return fby__fail(err, FBY_E_ARG, "a mixture of %zu sources: choose from 1 to %d", mix->n_sources, MAX_SOURCES);
     FBY__TRY(check_names(mix, err));
     fby__asked_source *asked = fby__arena_alloc(arena, mix->n_sources * sizeof *asked);
     fby_loader_opts *own = fby__arena_alloc(arena, mix->n_sources * sizeof *own);
@@ -181,7 +185,7 @@ static fby_status open_mix(fby_mix *mix, const fby_loader_opts *opts, fby__arena
         return fby__fail_nomem(err, "the sources of a mixture");
     for (size_t i = 0; i < mix->n_sources; i++) {
         const fby_mix_source *source = &mix->sources[i];
-        fby_loader_opts o = *opts;
+        fby_loader_opts o = plain;
         o.samples = source->samples;
         if (source->outputs) {
             o.outputs = source->outputs;

@@ -10,6 +10,8 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -123,6 +125,119 @@ static void a_newer_program_gets_the_same_batches(void **state)
     fby_dataset_close(ds);
 }
 
+typedef struct later_mix {
+    fby_mix now;
+    uint64_t unknown;
+} later_mix;
+typedef struct later_source {
+    fby_mix_source now;
+    uint64_t unknown;
+} later_source;
+
+static fby_samples *rows_of(fby_dataset *ds)
+{
+    const fby_samples_opts opts = {.size = sizeof opts};
+    fby_samples *samples = NULL;
+    assert_int_equal(fby_samples_open(ds, &opts, &samples, NULL), FBY_OK);
+    return samples;
+}
+
+static void mixture_refused(const fby_mix *mix, const fby_loader_opts *opts, const char *what)
+{
+    fby_loader *l = NULL;
+    fby_error err = {0};
+    assert_int_equal(fby_loader_open_mix(mix, opts, &l, &err), FBY_E_ARG);
+    if (!strstr(err.message, what))
+        fail_msg("'%s' is not in '%s'", what, err.message);
+}
+
+static uint64_t mixed_samples(const fby_mix *mix, const fby_loader_opts *opts)
+{
+    fby_loader *l = NULL;
+    fby_error err = {0};
+    if (fby_loader_open_mix(mix, opts, &l, &err) != FBY_OK)
+        fail_msg("%s", err.message);
+    const uint64_t n = fby_loader_sample_count(l);
+    fby_loader_close(l);
+    return n;
+}
+
+static void a_newer_program_mixes(void **state)
+{
+    (void)state;
+    fby_dataset *ds = dataset();
+    fby_samples *samples = rows_of(ds);
+    later_op half[] = {{.now = {.kind = FBY_OP_AFFINE, .a = 0.5}}};
+    later_output x[] = {{.now = {.name = "x", .columns = X, .n_columns = 1}}},
+                 own[] = {{.now = {.name = "x", .columns = X, .n_columns = 1, .ops = &half[0].now, .n_ops = 1}}};
+    later_source sources[] = {{.now = {.name = "a", .samples = samples}},
+                              {.now = {.name = "b", .samples = samples, .outputs = &own[0].now, .n_outputs = 1}}};
+    later_mix mix = {
+        .now = {.size = sizeof mix, .source_size = sizeof *sources, .sources = &sources[0].now, .n_sources = 2, .stop = FBY_MIX_ALL}};
+    later_opts opts = {.now = {.size = sizeof opts,
+                               .output_size = sizeof *x,
+                               .op_size = sizeof *half,
+                               .make_size = sizeof(fby_make),
+                               .after_size = sizeof(fby_after),
+                               .outputs = &x[0].now,
+                               .n_outputs = 1,
+                               .batch_size = 8}};
+    uint64_t *const unknown[] = {&opts.unknown, &x[0].unknown, &own[0].unknown, &half[0].unknown, &mix.unknown, &sources[1].unknown};
+    assert_int_equal(mixed_samples(&mix.now, &opts.now), 180);
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+        *unknown[i] = 1;
+        mixture_refused(&mix.now, &opts.now, "older than the program's header");
+        *unknown[i] = 0;
+    }
+    fby_samples_close(samples);
+    fby_dataset_close(ds);
+}
+
+static void an_older_program_mixes(void **state)
+{
+    (void)state;
+    fby_dataset *ds = dataset();
+    fby_samples *samples = rows_of(ds);
+    const fby_mix_source sources[] = {{.name = "a", .samples = samples}, {.name = "b", .samples = samples}};
+    const fby_mix mix = {.size = sizeof mix, .source_size = sizeof *sources, .sources = sources, .n_sources = 2, .stop = FBY_MIX_ALL};
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), size = offsetof(fby_loader_opts, seed);
+    const fby_loader_opts opts = {.size = size, .batch_size = 8};
+    char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(pages != MAP_FAILED);
+    assert_int_equal(mprotect(pages + page, page, PROT_NONE), 0); /* beyond its struct nothing can be read */
+    void *const at = pages + page - size;
+    memcpy(at, &opts, size);
+    assert_int_equal(mixed_samples(&mix, at), 180);
+    assert_int_equal(munmap(pages, 2 * page), 0);
+    fby_samples_close(samples);
+    fby_dataset_close(ds);
+}
+
+static void sizes_of_a_mixture_that_are_not_set_are_named(void **state)
+{
+    (void)state;
+    fby_dataset *ds = dataset();
+    fby_samples *samples = rows_of(ds);
+    const fby_mix_source sources[] = {{.name = "a", .samples = samples}};
+    fby_loader_opts opts = {FBY_LOADER_SIZES, .batch_size = 8};
+    fby_mix mix = {.size = sizeof mix, .source_size = sizeof *sources, .sources = sources, .n_sources = 1};
+    mixture_refused(NULL, &opts, "fby_mix is needed");
+    mixture_refused(&mix, NULL, "fby_loader_opts is needed");
+    mix.size = 8;
+    mixture_refused(&mix, &opts, "fby_mix.size is 8: set it to sizeof(fby_mix)");
+    mix.size = sizeof mix;
+    mix.source_size = 0;
+    mixture_refused(&mix, &opts, "source_size is 0: set it to sizeof(fby_mix_source)");
+    mix.source_size = sizeof *sources;
+    mix.sources = NULL;
+    mixture_refused(&mix, &opts, "sources is NULL");
+    mix.sources = sources;
+    opts.size = 8;
+    mixture_refused(&mix, &opts, "fby_loader_opts.size is 8: set it to sizeof(fby_loader_opts)");
+    fby_samples_close(samples);
+    fby_dataset_close(ds);
+}
+
 static void an_older_program_sets_fewer_options(void **state)
 {
     (void)state;
@@ -220,6 +335,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_newer_program_gets_the_same_batches),
         cmocka_unit_test(an_older_program_sets_fewer_options),
+        cmocka_unit_test(a_newer_program_mixes),
+        cmocka_unit_test(an_older_program_mixes),
+        cmocka_unit_test(sizes_of_a_mixture_that_are_not_set_are_named),
         cmocka_unit_test(sizes_that_are_not_set_are_named),
         cmocka_unit_test(reports_and_states_fit_the_program),
         cmocka_unit_test(moments_fit_the_program),

@@ -57,6 +57,8 @@ typedef struct fby__asked_source {
     const fby_loader_opts *opts; /* whose outputs are the source's */
 } fby__asked_source;
 fby_status fby__loader_take_sources(fby_loader *l, const fby__asked_source *asked, uint32_t n, fby_error *err);
+/** The engine that reads the files of all sources. FBY_E_ARG: they were opened with several. *out_any: false = all are in memory. */
+fby_status fby__loader_io_kind(const fby_loader *l, bool *out_any, fby__io_kind *out, fby_error *err);
 /** The outputs of every source, alike in name, shape and dtype. */
 fby_status fby__loader_resolve_all(fby_loader *l, const fby__asked_source *asked, fby_error *err);
 /** Context for an error: which source of a mixture. Returns the code. */

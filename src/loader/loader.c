@@ -34,7 +34,8 @@ static fby_status check_options(const fby_loader_opts *opts, fby_error *err)
                          "part_key names the keys that parts of an epoch are made of: say how many keys a part has, or how "
                          "many parts there are");
     if (!(opts->slow_next_share >= 0 && opts->slow_next_share < HUGE_VAL))
-        return fby__fail(err, FBY_E_ARG, "slow_next_share is a share of the mean step: above 0, such as 0.1, not %g", opts->slow_next_share);
+        return fby__fail(err, FBY_E_ARG, "slow_next_share is a share of the mean step: above 0, such as 0.1, not %g",
+                         opts->slow_next_share);
     if (opts->slow_next_ms && opts->slow_next_share > 0)
         return fby__fail(err, FBY_E_ARG, "give slow_next_ms or slow_next_share: a wait is too long by one of them");
     if (opts->transform && opts->transform_pulled)
@@ -89,19 +90,11 @@ static bool keeps_whole_blocks(const fby_loader *l)
     return (fby__plan_whole_streams(l->plan) && !by_key) || all <= l->memory.budget_bytes;
 }
 
-/* The first data set that lies in files; NULL: all are in memory. */
-static const fby_dataset *first_of_files(const fby_loader *l)
-{
-    for (uint32_t i = 0; i < l->n_sources; i++)
-        if (fby_dataset_file_count(l->sources[i].ds) && fby__dataset_file_path(l->sources[i].ds, 0))
-            return l->sources[i].ds;
-    return NULL;
-}
-
 /* Threads, engine, cache, buffers: once the plan is accepted. */
 static fby_status start(fby_loader *l, fby_error *err)
 {
-    static const fby__io_kind KIND[] = {FBY__IO_AUTO, FBY__IO_THREADS, FBY__IO_URING, FBY__IO_MMAP, FBY__IO_NULL};
+    fby__io_opts io = {0};
+    bool any_files;
     l->memory.max_jobs = fby__loader_jobs(l);
     l->memory.max_batches = l->config.depth;
     l->engine.delivery = &fby__gathered_delivery;
@@ -130,11 +123,9 @@ static fby_status start(fby_loader *l, fby_error *err)
     l->schedule.ahead_entries = fby__calloc(l->memory.max_jobs, sizeof *l->schedule.ahead_entries);
     if (!l->schedule.next_epoch_use || !l->schedule.ahead_entries)
         return fby__fail_nomem(err, "the schedule");
-    const fby_dataset *files = first_of_files(l);
-    if (files) {
-        fby__io_opts io = {.kind = KIND[fby__dataset_io_engine(files)]};
+    FBY__TRY(fby__loader_io_kind(l, &any_files, &io.kind, err));
+    if (any_files)
         FBY__TRY(fby__io_create(&io, &l->engine.io, err));
-    }
     FBY__TRY(create_workers(l, err));
     FBY__TRY(create_flights(l, err));
     FBY__TRY(fby__load_jobs_create(l, err));

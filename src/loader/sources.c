@@ -22,6 +22,30 @@ static fby_status take_samples(fby__loader_source *in, fby_samples *samples, fby
     return FBY_OK;
 }
 
+static bool lies_in_files(const fby_dataset *ds) { return fby_dataset_file_count(ds) && fby__dataset_file_path(ds, 0); }
+
+fby_status fby__loader_io_kind(const fby_loader *l, bool *out_any, fby__io_kind *out, fby_error *err)
+{
+    static const fby__io_kind KIND[] = {FBY__IO_AUTO, FBY__IO_THREADS, FBY__IO_URING, FBY__IO_MMAP, FBY__IO_NULL};
+    const fby__loader_source *first = NULL;
+    *out_any = false;
+    for (uint32_t i = 0; i < l->n_sources; i++) {
+        const fby__loader_source *in = &l->sources[i];
+        if (!lies_in_files(in->ds))
+            continue;
+        const fby__io_kind kind = KIND[fby__dataset_io_engine(in->ds)];
+        if (first && kind != *out)
+            return fby__fail(err, FBY_E_ARG,
+                             "source '%s': its files are read with io %s, and those of '%s' with %s: a mixture reads all files in one way, "
+                             "so open its data sets with the same io",
+                             in->name, fby__io_kind_name(kind), first->name, fby__io_kind_name(*out));
+        first = in;
+        *out_any = true;
+        *out = kind;
+    }
+    return FBY_OK;
+}
+
 fby_status fby__loader_take_sources(fby_loader *l, const fby__asked_source *asked, uint32_t n, fby_error *err)
 {
     uint64_t n_blocks = 0;

@@ -378,6 +378,28 @@ static void what_does_not_fit_is_refused_by_name(void **state)
     refused(&mix, (fby_loader_opts){.seed = 1}, FBY_E_ARG, "the weight of source 'memory' is -1");
 }
 
+/* Only files that are declared immutable may be mapped: no source's engine reads the files of another. */
+static void sources_that_are_read_in_different_ways_are_refused(void **state)
+{
+    (void)state;
+    fby_mix mix = F.mix;
+    fby_mix_source sources[] = {F.sources[0], F.sources[0]};
+    fby_dataset *mapped = open_dataset("data", &(fby_open_opts){.size = sizeof(fby_open_opts), .io = FBY_IO_MMAP, .immutable = true});
+    fby_samples *samples = samples_of(mapped, (fby_samples_opts){.kind = FBY_SAMPLES_ROWS});
+    mix.sources = sources;
+    mix.n_sources = 2;
+    sources[1].name = "mapped";
+    sources[1].samples = samples;
+    refused(&mix, (fby_loader_opts){.seed = 1}, FBY_E_ARG,
+            "source 'mapped': its files are read with io mmap, and those of 'files' with auto");
+    sources[0].samples = samples;
+    fby_loader *l = open_mix(&mix, (fby_loader_opts){.seed = 1});
+    assert_string_equal(report_of(l).io_engine, "mmap");
+    fby_loader_close(l);
+    fby_samples_close(samples);
+    fby_dataset_close(mapped);
+}
+
 static void a_failing_allocation_while_opening_is_an_error(void **state)
 {
     (void)state;
@@ -405,6 +427,7 @@ int main(void)
         cmocka_unit_test(an_epoch_goes_on_where_it_was_left_with_other_threads_and_memory),
         cmocka_unit_test(a_state_of_another_mixture_is_refused_by_name),
         cmocka_unit_test(what_does_not_fit_is_refused_by_name),
+        cmocka_unit_test(sources_that_are_read_in_different_ways_are_refused),
         cmocka_unit_test(a_failing_allocation_while_opening_is_an_error),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -30,10 +30,12 @@
 /** The source that a block, numbered through all sources, is of. */
 static inline fby__loader_source *fby__source_of(const fby_loader *l, uint32_t block)
 {
-    fby__loader_source *in = l->sources;
-    while (block - in->first_block >= in->n_blocks)
-        in++;
-    return in;
+    uint32_t lo = 0, hi = l->n_sources;
+    while (hi - lo > 1) {
+        const uint32_t middle = lo + (hi - lo) / 2;
+        *(l->sources[middle].first_block <= block ? &lo : &hi) = middle;
+    }
+    return &l->sources[lo];
 }
 /** The order of a source's own samples. */
 static inline const fby__plan *fby__source_plan(const fby__loader_source *in)

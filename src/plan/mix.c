@@ -1,16 +1,6 @@
 /*
- * Mixtures: several sources in one epoch, in stated proportions.
- *
- *   slots      the epoch's N samples, dealt to S streams in turn: slot n of stream s is number n*S + s. A batch takes consecutive numbers
- *   circle     number g lies at (start + g*STEP) mod 2^64, STEP the golden ratio: any run of numbers is spread evenly over the circle. Each
- *              source has an arc as long as its weight, and the slots that lie on it. So of any run of numbers every source has its share,
- *              but for a few samples, and any slot is known alone
- *   counts     how many of the first n slots of a stream lie on an arc: a sum of floors, found as Euclid's algorithm finds a divisor
- *   quotas     the whole epoch has exactly as many samples of each source as its weight says, to the nearest. The few that the circle gives
- *              it more or less are moved between sources, where streams end: beyond its quota a source's slot goes to one that has room
- *
- * Which sample a source's next slot holds is up to the source's own order (mix_epoch.c): it has S streams too, cut so that each has as many
- * samples as it has slots.
+ * Mixtures: several sources in one epoch, in stated proportions: how many samples an epoch has, and how many of each source. Which slots those
+ * have is mix_deal.c, which samples come there mix_epoch.c.
  */
 #include "plan/mix_internal.h"
 
@@ -19,101 +9,13 @@
 #include "base/hash.h"
 #include "base/random.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 typedef unsigned __int128 u128;
 
-#define STEP UINT64_C(0x9E3779B97F4A7C15) /* 2^64 / golden ratio */
-#define CIRCLE ((u128)1 << 64)
 #define WEIGHT_BITS 52 /* of the largest weight: what a double holds */
-
-/* ---- counting slots ---- */
-
-/* Σ floor((a*x + b) / 2^64) over x < n, modulo 2^64: what is asked for are differences, which are small. */
-static uint64_t floor_sum(uint64_t n, uint64_t step, u128 b)
-{
-    uint64_t sum = 0;
-    u128 m = CIRCLE, a = step;
-    while (n > 0) {
-        if (a >= m) {
-            sum += (uint64_t)((u128)n * (n - 1) / 2) * (uint64_t)(a / m);
-            a %= m;
-        }
-        if (b >= m) {
-            sum += n * (uint64_t)(b / m);
-            b %= m;
-        }
-        const u128 most = a * n + b; /* n and a are below 2^62 and 2^64 at first; then n becomes smaller than a was, and a than m */
-        n = (uint64_t)(most / m);
-        b = most % m;
-        const u128 t = m;
-        m = a;
-        a = t;
-        if (n == 0 || m == 0)
-            break;
-    }
-    return sum;
-}
-
-/* Of the first n slots of a stream, those below `upto` on the circle: floor(y) - floor(y - upto) is 1 there and else 0. */
-static uint64_t slots_below(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint64_t n, u128 upto)
-{
-    if (upto >= CIRCLE)
-        return n;
-    const uint64_t begin = deal->start + stream * STEP, step = streams * STEP;
-    return n + floor_sum(n, step, begin) - floor_sum(n, step, begin + (CIRCLE - upto));
-}
-
-/* As the circle gives them. */
-static void circle_slots(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint64_t n, uint64_t *out)
-{
-    uint64_t before = 0;
-    for (uint32_t i = 0; i < deal->n; i++) {
-        const uint64_t upto = slots_below(deal, streams, stream, n, deal->upto[i]);
-        out[i] = upto - before;
-        before = upto;
-    }
-}
-
-/* Beyond the stream's end the circle goes on, but for sources of which the stream has no sample to repeat: their slots are the first other's. */
-static void fill_up(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint64_t n, uint64_t *io_slots)
-{
-    const uint64_t *quota = deal->quota + (size_t)stream * deal->n, length = deal->length[stream];
-    uint64_t before = 0, left = 0;
-    for (uint32_t i = 0; i < deal->n; i++) {
-        const uint64_t upto =
-            slots_below(deal, streams, stream, n, deal->upto[i]) - slots_below(deal, streams, stream, length, deal->upto[i]);
-        *(quota[i] ? &io_slots[i] : &left) += upto - before;
-        before = upto;
-    }
-    for (uint32_t i = 0; left > 0; i++)
-        if (quota[i]) {
-            io_slots[i] += left;
-            left = 0;
-        }
-}
-
-void fby__mix_slots(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint64_t n, uint64_t *out)
-{
-    const uint64_t *quota = deal->quota + (size_t)stream * deal->n, length = deal->length[stream];
-    uint64_t beyond = 0; /* quotas: n and what a source has more than its own are both more of more slots, so no count becomes less */
-    circle_slots(deal, streams, stream, fby__min_u64(n, length), out);
-    for (uint32_t i = 0; i < deal->n; i++) {
-        beyond += out[i] > quota[i] ? out[i] - quota[i] : 0;
-        out[i] = fby__min_u64(out[i], quota[i]);
-    }
-    for (uint32_t i = 0; i < deal->n; i++) {
-        const uint64_t more = fby__min_u64(beyond, quota[i] - out[i]);
-        out[i] += more;
-        beyond -= more;
-    }
-    assert(beyond == 0);
-    if (n > length)
-        fill_up(deal, streams, stream, n, out);
-}
 
 /* ---- how many of each ---- */
 
@@ -204,71 +106,12 @@ fby_status fby__mix_length(const fby__plan *plan, uint64_t epoch, uint64_t *out,
     return FBY_OK;
 }
 
-/* ---- who has which slot ---- */
-
-void fby__mix_deal_fini(fby__mix_deal *deal)
+/* Samples of an epoch, and how many of them each source has. */
+static fby_status totals_of(const fby__plan *plan, uint64_t epoch, uint64_t *out_n, uint64_t *out_each, fby_error *err)
 {
-    fby__free(deal->upto);
-    fby__free(deal->quota);
-    fby__free(deal->length);
-    fby__free(deal->total);
-    *deal = (fby__mix_deal){0};
-}
-
-/* Slots are moved from sources that have too many to those that have too few, one a stream, until all have what they should. */
-static void settle_quotas(fby__mix_deal *deal, uint32_t streams)
-{
-    for (uint32_t a = 0, b = 0, s = streams; a < deal->n;) {
-        uint64_t more = 0, fewer = 0; /* than they should have */
-        for (uint32_t k = 0; k < streams; k++) {
-            more += deal->quota[(size_t)k * deal->n + a];
-            fewer += deal->quota[(size_t)k * deal->n + b];
-        }
-        if (more <= deal->total[a]) {
-            a++;
-            continue;
-        }
-        if (fewer >= deal->total[b]) {
-            b++; /* what is too many here is too few there: it does not run out */
-            continue;
-        }
-        do
-            s = (s ? s : streams) - 1;
-        while (!deal->quota[(size_t)s * deal->n + a]);
-        deal->quota[(size_t)s * deal->n + a]--;
-        deal->quota[(size_t)s * deal->n + b]++;
-    }
-}
-
-fby_status fby__mix_deal_init(const fby__plan *plan, uint64_t epoch, fby__mix_deal *out, fby_error *err)
-{
-    const fby__mix *mix = plan->mix;
-    const fby__mix_weights w = fby__mix_weights_of(mix, epoch);
-    const uint32_t streams = plan->streams;
-    uint64_t n = 0;
-    *out = (fby__mix_deal){.n = mix->n, .start = fby__random_u64(plan->seed, epoch, FBY__PLAN_DOMAIN_MIX)};
-    FBY__TRY(fby__mix_length(plan, epoch, &n, err));
-    out->upto = fby__calloc(mix->n, sizeof *out->upto);
-    out->quota = fby__calloc((size_t)streams * mix->n, sizeof *out->quota);
-    out->length = fby__calloc(streams, sizeof *out->length);
-    out->total = fby__calloc(mix->n, sizeof *out->total);
-    if (!out->upto || !out->quota || !out->length || !out->total) {
-        fby__mix_deal_fini(out);
-        return fby__fail_nomem(err, "the sources of a mixture");
-    }
-    u128 before = 0;
-    for (uint32_t i = 0; i < mix->n; i++) {
-        before += w.each[i];
-        out->upto[i] = before == w.sum ? CIRCLE : (before << 64) / w.sum;
-    }
-    if (plan->tail == FBY__TAIL_DROP)
-        n -= n % plan->global_batch;
-    fby__mix_apportion(w, mix->n, n, out->total);
-    for (uint32_t s = 0; s < streams; s++) {
-        out->length[s] = fby__plan_stream_begin(plan, n, s + 1) - fby__plan_stream_begin(plan, n, s);
-        circle_slots(out, streams, s, out->length[s], out->quota + (size_t)s * mix->n);
-    }
-    settle_quotas(out, streams);
+    FBY__TRY(fby__mix_length(plan, epoch, out_n, err));
+    const uint64_t dropped = plan->tail == FBY__TAIL_DROP ? *out_n % plan->global_batch : 0;
+    fby__mix_apportion(fby__mix_weights_of(plan->mix, epoch), plan->mix->n, *out_n - dropped, out_each);
     return FBY_OK;
 }
 
@@ -280,18 +123,14 @@ fby_status fby__plan_mix_counts(const fby__plan *plan, uint64_t epoch, uint32_t 
         *out = (fby__mix_counts){.n_samples = counts.n_available - counts.n_dropped, .n_left = counts.n_dropped, .n_passes = 1};
         return FBY_OK;
     }
-    const fby__mix *mix = plan->mix;
-    uint64_t n, *each, has = mix->source[source]->n;
-    FBY__TRY(fby__mix_length(plan, epoch, &n, err));
-    if (!(each = fby__calloc(mix->n, sizeof *each)))
-        return fby__fail_nomem(err, "the sources of a mixture");
-    if (plan->tail == FBY__TAIL_DROP)
-        n -= n % plan->global_batch;
-    fby__mix_apportion(fby__mix_weights_of(mix, epoch), mix->n, n, each);
-    *out = (fby__mix_counts){
-        .n_samples = each[source], .n_left = has - fby__min_u64(has, each[source]), .n_passes = fby__div_up_u64(each[source], has)};
+    const uint64_t has = plan->mix->source[source]->n;
+    uint64_t n, *each = fby__calloc(plan->mix->n, sizeof *each);
+    const fby_status status = each ? totals_of(plan, epoch, &n, each, err) : fby__fail_nomem(err, "the sources of a mixture");
+    if (status == FBY_OK)
+        *out = (fby__mix_counts){
+            .n_samples = each[source], .n_left = has - fby__min_u64(has, each[source]), .n_passes = fby__div_up_u64(each[source], has)};
     fby__free(each);
-    return FBY_OK;
+    return status;
 }
 
 /* ---- the plan ---- */
@@ -371,22 +210,24 @@ static fby_status take_weights(fby__mix *mix, const fby__mix_opts *m, fby_error 
     return FBY_OK;
 }
 
-/* The share of a source's weights, of all epochs: of the superbatch, it has as much. */
-static double share_of(const fby__mix *mix, const uint64_t *sizes, const fby__mix_opts *m, uint32_t source)
+/* The share of each source's weights, of all epochs: of the superbatch, it has as much. */
+static void shares_of(const fby__mix *mix, const uint64_t *sizes, const fby__mix_opts *m, double *out)
 {
-    double sum = 0, own = 0;
-    for (uint32_t i = 0; i < mix->n; i++) {
-        double most = m->weights ? 0 : (double)sizes[i];
-        for (uint32_t e = 0; m->weights && e < m->n_epochs; e++) {
-            double row = 0;
-            for (uint32_t k = 0; k < mix->n; k++)
-                row += m->weights[(size_t)e * mix->n + k];
-            most = fmax(most, m->weights[(size_t)e * mix->n + i] / row);
-        }
-        sum += most;
-        own = i == source ? most : own;
+    double sum = 0;
+    for (uint32_t i = 0; i < mix->n; i++)
+        out[i] = m->weights ? 0 : (double)sizes[i];
+    for (uint32_t e = 0; m->weights && e < m->n_epochs; e++) {
+        const double *weights = m->weights + (size_t)e * mix->n;
+        double row = 0;
+        for (uint32_t i = 0; i < mix->n; i++)
+            row += weights[i];
+        for (uint32_t i = 0; i < mix->n; i++)
+            out[i] = fmax(out[i], weights[i] / row);
     }
-    return own / sum;
+    for (uint32_t i = 0; i < mix->n; i++)
+        sum += out[i];
+    for (uint32_t i = 0; i < mix->n; i++)
+        out[i] /= sum;
 }
 
 static uint64_t size_of(const fby__mix_source *source)
@@ -402,13 +243,16 @@ static fby_status create_sources(fby__plan *plan, const fby__mix_opts *m, const 
     fby__mix *mix = plan->mix;
     fby_status status = FBY_OK;
     uint64_t *sizes = fby__calloc(mix->n, sizeof *sizes);
-    if (!sizes)
-        return fby__fail_nomem(err, "the sources of a mixture");
-    for (uint32_t i = 0; i < mix->n; i++)
+    double *shares = fby__calloc(mix->n, sizeof *shares);
+    if (!sizes || !shares)
+        status = fby__fail_nomem(err, "the sources of a mixture");
+    for (uint32_t i = 0; i < mix->n && status == FBY_OK; i++)
         sizes[i] = size_of(&m->sources[i]);
+    if (status == FBY_OK)
+        shares_of(mix, sizes, m, shares);
     for (uint32_t i = 0; i < mix->n && status == FBY_OK; i++) {
         fby__plan_opts o = *opts;
-        const double own = ceil((double)opts->superbatch_samples * share_of(mix, sizes, m, i));
+        const double own = ceil((double)opts->superbatch_samples * shares[i]);
         o.superbatch_samples =
             fby__max_u64(1, fby__min_u64(opts->superbatch_samples, own < 0x1p62 ? (uint64_t)own : FBY__PLAN_MAX_SAMPLES));
         o.seed = fby__random_u64(opts->seed, i, FBY__PLAN_DOMAIN_SOURCES);
@@ -422,6 +266,7 @@ static fby_status create_sources(fby__plan *plan, const fby__mix_opts *m, const 
         if (!fby__add_u64_checked(plan->n, sizes[i], &plan->n) || plan->n > FBY__PLAN_MAX_SAMPLES)
             status = fby__fail(err, FBY_E_ARG, "more than 2^62 samples in the sources of a mixture");
     }
+    fby__free(shares);
     fby__free(sizes);
     return status;
 }
@@ -467,25 +312,29 @@ static fby_status join_blocks(fby__plan *plan, const fby__mix_opts *m, fby_error
 static fby_status bound_epochs(fby__plan *plan, fby_error *err)
 {
     fby__mix *mix = plan->mix;
+    fby_status status = FBY_OK;
+    uint64_t *each = fby__calloc(mix->n, sizeof *each);
+    if (!each)
+        return fby__fail_nomem(err, "the sources of a mixture");
     plan->part_most = 0;
     plan->part_least = UINT64_MAX;
-    for (uint32_t e = 0; e < mix->n_epochs; e++) {
-        uint64_t n;
-        FBY__TRY(fby__mix_length(plan, e, &n, err));
+    for (uint32_t e = 0; e < mix->n_epochs && status == FBY_OK; e++) {
+        uint64_t n = 0;
+        status = totals_of(plan, e, &n, each, err);
         plan->part_most = fby__max_u64(plan->part_most, n);
         plan->part_least = fby__min_u64(plan->part_least, n);
-        for (uint32_t i = 0; i < mix->n; i++) {
-            fby__mix_counts c;
-            FBY__TRY(fby__plan_mix_counts(plan, e, i, &c, err));
-            mix->passes[i] = fby__max_u64(mix->passes[i], c.n_passes);
-            if (c.n_passes > FBY__MIX_PASSES)
-                return fby__fail(err, FBY_E_ARG,
-                                 "source '%s' would come %" PRIu64 " times in epoch %" PRIu32
-                                 ": it is too small for its weight. Choose a smaller weight, another stop, or fewer samples",
-                                 mix->name[i], c.n_passes, e);
+        for (uint32_t i = 0; i < mix->n && status == FBY_OK; i++) {
+            const uint64_t n_passes = fby__div_up_u64(each[i], mix->source[i]->n);
+            mix->passes[i] = fby__max_u64(mix->passes[i], n_passes);
+            if (n_passes > FBY__MIX_PASSES)
+                status = fby__fail(err, FBY_E_ARG,
+                                   "source '%s' would come %" PRIu64 " times in epoch %" PRIu32
+                                   ": it is too small for its weight. Choose a smaller weight, another stop, or fewer samples",
+                                   mix->name[i], n_passes, e);
         }
     }
-    return FBY_OK;
+    fby__free(each);
+    return status;
 }
 
 static uint64_t hash_of(const fby__mix *mix)
@@ -557,10 +406,12 @@ uint64_t fby__plan_mix_hash(const fby__plan *plan) { return plan->mix ? plan->mi
 
 uint64_t fby__mix_reads_of(const fby__plan *plan, uint32_t block)
 {
-    uint32_t i = 0;
-    while (plan->mix->first_block[i + 1] <= block)
-        i++;
-    return plan->mix->passes[i];
+    uint32_t lo = 0, hi = plan->mix->n;
+    while (hi - lo > 1) {
+        const uint32_t middle = lo + (hi - lo) / 2;
+        *(plan->mix->first_block[middle] <= block ? &lo : &hi) = middle;
+    }
+    return plan->mix->passes[lo];
 }
 
 /* Of each pass a source's blocks, cut at other places. */

@@ -127,6 +127,11 @@ static void slots_of(const fby__epoch *epoch, uint32_t s, uint64_t n, uint64_t *
     fby__mix_slots(&epoch->mix->deal, epoch->plan->streams, epoch->plan->first_stream + s, n, out);
 }
 
+static uint64_t slots_of_one(const fby__epoch *epoch, uint32_t s, uint32_t source, uint64_t n)
+{
+    return fby__mix_slots_of(&epoch->mix->deal, epoch->plan->streams, epoch->plan->first_stream + s, source, n);
+}
+
 /* The slots of the stream that batch b takes, up to its end. */
 static uint64_t window_end(const fby__epoch *epoch, uint32_t s, uint64_t b)
 {
@@ -145,19 +150,17 @@ static uint64_t window_begin(const fby__epoch *epoch, uint32_t s, uint64_t b)
 /* The first batch, from `from` on, before whose window's end (or beginning) the source has more than `position` slots; n_batches: none. */
 static uint64_t batch_after(const fby__epoch *epoch, uint32_t s, uint32_t source, uint64_t position, uint64_t from, bool at_end)
 {
-    uint64_t slots[ANY_SOURCES], lo = from, hi = from, step = 1;
+    uint64_t lo = from, hi = from, step = 1;
     uint64_t (*const window)(const fby__epoch *, uint32_t, uint64_t) = at_end ? window_end : window_begin;
     for (; hi < epoch->n_batches; step *= 2) { /* most are near */
-        slots_of(epoch, s, window(epoch, s, hi), slots);
-        if (slots[source] > position)
+        if (slots_of_one(epoch, s, source, window(epoch, s, hi)) > position)
             break;
         lo = hi + 1;
         hi = fby__min_u64(hi + step, epoch->n_batches);
     }
     while (lo < hi) {
         const uint64_t middle = lo + (hi - lo) / 2;
-        slots_of(epoch, s, window(epoch, s, middle), slots);
-        if (slots[source] > position)
+        if (slots_of_one(epoch, s, source, window(epoch, s, middle)) > position)
             hi = middle;
         else
             lo = middle + 1;
@@ -168,10 +171,9 @@ static uint64_t batch_after(const fby__epoch *epoch, uint32_t s, uint32_t source
 /* Does batch b take slots of a source between two positions of the rank's stream s? */
 static bool takes(const fby__epoch *epoch, uint32_t s, uint32_t source, uint64_t begin, uint64_t end, uint64_t b)
 {
-    uint64_t lo[ANY_SOURCES], hi[ANY_SOURCES];
-    slots_of(epoch, s, window_begin(epoch, s, b), lo);
-    slots_of(epoch, s, window_end(epoch, s, b), hi);
-    return fby__max_u64(begin, lo[source]) < fby__min_u64(end, hi[source]);
+    uint64_t lo, hi;
+    fby__epoch_window(epoch, s, b, &lo, &hi);
+    return fby__max_u64(begin, slots_of_one(epoch, s, source, lo)) < fby__min_u64(end, slots_of_one(epoch, s, source, hi));
 }
 
 /* ---- phases ---- */

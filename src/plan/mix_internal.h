@@ -1,4 +1,4 @@
-/* Mixtures, private to src/plan: mix.c (proportions and ends), mix_epoch.c (an epoch, and what it answers). */
+/* Mixtures, private to src/plan: mix.c (proportions and ends), mix_deal.c (who has which slot), mix_epoch.c (an epoch, and what it answers). */
 #ifndef FBY_PLAN_MIX_INTERNAL_H
 #define FBY_PLAN_MIX_INTERNAL_H
 
@@ -26,12 +26,22 @@ struct fby__mix {
 };
 typedef struct fby__mix fby__mix;
 
+/** A slot of a stream that the circle gives to a source beyond its quota. */
+typedef struct fby__mix_moved {
+    uint32_t stream, source;
+    uint64_t slot;
+} fby__mix_moved;
+
 /** How an epoch's slots are dealt: which source has which. */
 typedef struct fby__mix_deal {
     uint32_t n;              /* sources */
     uint64_t start;          /* on the circle */
     unsigned __int128 *upto; /* owned: of the circle, up to 2^64: where each source's part ends */
     uint64_t *quota;         /* owned: streams rows of n: slots of each source in each stream, all passes */
+    uint64_t *quota_before;  /* owned: streams rows of n: Σ of the quotas of the sources before */
+    fby__mix_moved *moved;   /* owned: by stream */
+    uint32_t *first_moved;   /* owned: streams + 1 */
+    uint32_t *first_source;  /* owned: streams: the first that has a quota */
     uint64_t *length;        /* owned: streams: slots */
     uint64_t *total;         /* owned: n: Σ of quota over streams */
 } fby__mix_deal;
@@ -64,8 +74,13 @@ void fby__mix_apportion(fby__mix_weights w, uint32_t n_sources, uint64_t n, uint
 fby__mix_weights fby__mix_weights_of(const fby__mix *mix, uint64_t epoch);
 uint64_t fby__mix_item_limit(const fby__plan *plan);
 uint64_t fby__mix_reads_of(const fby__plan *plan, uint32_t block);
+
+/* ---- mix_deal.c ---- */
+
 /** Slots of each source among the first n of a stream; beyond the stream's end, as they are filled up. out: deal->n of them. */
 void fby__mix_slots(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint64_t n, uint64_t *out);
+/** The same of one source. */
+uint64_t fby__mix_slots_of(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint32_t source, uint64_t n);
 fby_status fby__mix_deal_init(const fby__plan *plan, uint64_t epoch, fby__mix_deal *out, fby_error *err);
 void fby__mix_deal_fini(fby__mix_deal *deal);
 

@@ -7,7 +7,9 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define ANY_SEED 20261124u
 #define MAX_SOURCES 5
@@ -305,6 +307,7 @@ static void slots_are_those_of_a_naive_twin_and_never_fewer(void **state)
             for (uint32_t i = 0; i < deal.n; i++) {
                 assert_true(n > deal.length[s] || slots[i] == twin[i]);
                 assert_true(slots[i] >= before[i]);
+                assert_true(deal.length[s] == 0 || fby__mix_slots_of(&deal, streams, s, i, n) == slots[i]);
                 sum += before[i] = slots[i];
             }
             assert_int_equal(sum, deal.length[s] || n == 0 ? n : sum);
@@ -490,6 +493,45 @@ static void a_failing_allocation_anywhere_is_an_error(void **state)
     }
 }
 
+/* CPU seconds to make a plan of so many sources, and its first epoch. */
+static double seconds_of(uint32_t n)
+{
+    fby__mix_source *sources = calloc(n, sizeof *sources);
+    static const uint64_t counts[] = {300, 300, 300, 300};
+    double *weights = calloc(n, sizeof *weights);
+    for (uint32_t i = 0; i < n; i++) {
+        sources[i] = (fby__mix_source){"a", counts, 4, NULL};
+        weights[i] = 1 + (double)(i % 7) / 8;
+    }
+    const fby__mix_opts mix = {.sources = sources, .n_sources = n, .weights = weights, .n_epochs = 1, .stop = FBY__MIX_ALL};
+    const fby__plan_opts opts = {
+        .seed = 4, .global_batch = 64, .superbatch_samples = 8192, .streams = 8, .world_size = 1, .tail = FBY__TAIL_WRAP};
+    fby__plan *plan;
+    fby__epoch *epoch;
+    fby_error err;
+    const clock_t began = clock();
+    if (fby__plan_create_mix(&mix, &opts, &plan, &err) != FBY_OK || fby__epoch_create(plan, 0, &epoch, &err) != FBY_OK)
+        fail_msg("%s", err.message);
+    const double seconds = (double)(clock() - began) / CLOCKS_PER_SEC;
+    fby__epoch_destroy(epoch);
+    fby__plan_destroy(plan);
+    free(weights);
+    free(sources);
+    return seconds;
+}
+
+static void many_sources_take_as_much_longer_as_there_are_more_of_them(void **state)
+{
+    (void)state;
+    double least = HUGE_VAL, most = HUGE_VAL;
+    for (int round = 0; round < 3; round++) { /* the best of several: other processes take time too */
+        least = fmin(least, seconds_of(64));
+        most = fmin(most, seconds_of(512));
+    }
+    if (most > 24 * least) /* 8 times as many: squares would be 64 */
+        fail_msg("64 sources took %.4f s, 512 took %.4f s", least, most);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -501,6 +543,7 @@ int main(void)
         cmocka_unit_test(the_order_never_changes),
         cmocka_unit_test(weights_may_differ_by_epoch),
         cmocka_unit_test(mixing_is_measured_over_all_sources),
+        cmocka_unit_test(many_sources_take_as_much_longer_as_there_are_more_of_them),
         cmocka_unit_test(a_failing_allocation_anywhere_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

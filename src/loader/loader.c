@@ -285,8 +285,9 @@ fby_status fby__loader_open(const fby__asked_source *asked, uint32_t n, const fb
     if ((status = fby__loader_notes_order(l, opts, err)) != FBY_OK || (status = fby__epoch_create(l->plan, 0, &first, err)) != FBY_OK ||
         (status = measure(l, opts, first, err)) != FBY_OK)
         goto fail;
-    if (opts->transform && !opts->transform_unchecked && (status = fby__transform_try(asked[0].ds, opts, err)) != FBY_OK)
-        goto fail;
+    for (uint32_t i = 0; opts->transform && !opts->transform_unchecked && i < n; i++)
+        if ((status = fby__source_error(&l->sources[i], fby__transform_try(asked[i].ds, asked[i].opts, err), err)) != FBY_OK)
+            goto fail;
     drop_keys(l);
     l->config.mix = NULL;
     n_pieces = fby__epoch_max_pieces(first);

@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/dtype.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,6 +37,20 @@ static void end_names(named *list)
     const size_t used = strlen(list->text);
     if (list->n > MAX_NAMED)
         (void)snprintf(list->text + used, sizeof list->text - used, " and %zu more", list->n - MAX_NAMED);
+}
+
+static fby_status put_note(const fby__loader_source *in, fby_error *err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* About what is a source's own: of a mixture, it says of which. */
+static fby_status put_note(const fby__loader_source *in, fby_error *err, const char *fmt, ...)
+{
+    char text[1400]; /* as long as a note can be */
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return in->loader->n_sources > 1 ? fby__notes_put(&in->loader->outputs.notes, err, "source '%.200s': %s", in->name, text)
+                                     : fby__notes_put(&in->loader->outputs.notes, err, "%s", text);
 }
 
 const char *fby_loader_note(const fby_loader *l, size_t i) { return fby__notes_at(&l->outputs.notes, i); }
@@ -89,12 +104,11 @@ static fby_status note_covered(fby__loader_source *in, const fby__plan_output *w
         (void)snprintf(steps, sizeof steps, "steps %llu to %llu", begin, end - 1);
     else
         (void)snprintf(steps, sizeof steps, "step %llu", begin);
-    return fby__notes_put(
-        &in->loader->outputs.notes, err,
-        "output '%.200s' takes all %llu steps of a window, and with them those of '%.200s' that output '%.200s' asks for, "
-        "%s of %llu: write .steps(0, %llu) (of a pipeline file: steps: [0, %llu]) if that is the target, or with 0 and "
-        "%llu if it is meant",
-        whole->spec->name, length, column, target->spec->name, steps, length, begin, begin, length);
+    return put_note(in, err,
+                    "output '%.200s' takes all %llu steps of a window, and with them those of '%.200s' that output '%.200s' asks for, "
+                    "%s of %llu: write .steps(0, %llu) (of a pipeline file: steps: [0, %llu]) if that is the target, or with 0 and "
+                    "%llu if it is meant",
+                    whole->spec->name, length, column, target->spec->name, steps, length, begin, begin, length);
 }
 
 /* Stacked columns of several types become float32 where nobody named a dtype: large integers are rounded. Dates are small ones. */
@@ -114,19 +128,18 @@ static fby_status note_rounded(fby__loader_source *in, const fby__plan_output *o
     if (wide.n == 0)
         return FBY_OK;
     end_names(&wide);
-    return fby__notes_put(
-        &in->loader->outputs.notes, err,
-        "output '%.200s' stacks columns of different types as float32, which rounds integers above 16777216 (2^24): %s. "
-        "If there are such values, write .cast(\"%s\") (of a pipeline file: dtype: %s); .cast(\"float32\") says that they "
-        "are small, or need no more digits",
-        spec->name, wide.text, floats ? "float64" : "int64", floats ? "float64" : "int64");
+    return put_note(in, err,
+                    "output '%.200s' stacks columns of different types as float32, which rounds integers above 16777216 (2^24): %s. "
+                    "If there are such values, write .cast(\"%s\") (of a pipeline file: dtype: %s); .cast(\"float32\") says that they "
+                    "are small, or need no more digits",
+                    spec->name, wide.text, floats ? "float64" : "int64", floats ? "float64" : "int64");
 }
 
-fby_status fby__loader_note_optional(fby_loader *l, const char *name, const char *why, fby_error *err)
+fby_status fby__loader_note_optional(fby__loader_source *in, const char *name, const char *why, fby_error *err)
 {
-    if (l->outputs.notes.n >= MAX_NOTES)
+    if (in->loader->outputs.notes.n >= MAX_NOTES)
         return FBY_OK;
-    return fby__notes_put(&l->outputs.notes, err, "output '%.200s' is optional, and left out of all batches: %.900s", name, why);
+    return put_note(in, err, "output '%.200s' is optional, and left out of all batches: %.900s", name, why);
 }
 
 fby_status fby__loader_note_left_out(fby__loader_source *in, const fby_field *const *fields, size_t n, fby_error *err)
@@ -145,11 +158,11 @@ fby_status fby__loader_note_left_out(fby__loader_source *in, const fby_field *co
     if (n == 0)
         return FBY_OK;
     end_names(&list);
-    return fby__notes_put(&in->loader->outputs.notes, err,
-                          "without outputs, batches have every column that can be a tensor, and %s cannot: read %s through "
-                          "Arrow%s%.200s%s",
-                          list.text, n == 1 ? "it" : "them", inside ? ", or name a field in outputs, such as '" : "",
-                          inside ? inside->path : "", inside ? "'" : "");
+    return put_note(in, err,
+                    "without outputs, batches have every column that can be a tensor, and %s cannot: read %s through "
+                    "Arrow%s%.200s%s",
+                    list.text, n == 1 ? "it" : "them", inside ? ", or name a field in outputs, such as '" : "", inside ? inside->path : "",
+                    inside ? "'" : "");
 }
 
 /* Streams divide the batch: with another batch there would be more of them. Half of the default is as good. */

@@ -513,7 +513,7 @@ static fby_status leave_out(fby__loader_source *in, const fby_output *spec, bool
         if (fby__dataset_resolve(in->ds, spec->columns[i], &column, &why) == FBY_E_SCHEMA) {
             *out = true;
             if (fby__dataset_has_some(in->ds, spec->columns[i]))
-                return fby__loader_note_optional(in->loader, spec->name, why.message, err);
+                return fby__loader_note_optional(in, spec->name, why.message, err);
         }
     return FBY_OK;
 }

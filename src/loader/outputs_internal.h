@@ -61,7 +61,7 @@ fby_status fby__set_fills(fby__plan_output *o, double otherwise, fby_error *err)
 /** Notes on outputs that are resolved. */
 fby_status fby__loader_notes_make(fby__loader_source *in, const fby__plan_output *outputs, size_t n, fby_error *err);
 /** A note on an optional output that no batch has although some file has its column, and why. */
-fby_status fby__loader_note_optional(fby_loader *l, const char *name, const char *why, fby_error *err);
+fby_status fby__loader_note_optional(fby__loader_source *in, const char *name, const char *why, fby_error *err);
 /** A note on columns that are no default outputs; none for n = 0. */
 fby_status fby__loader_note_left_out(fby__loader_source *in, const fby_field *const *fields, size_t n, fby_error *err);
 /* outputs_panels.c */

@@ -400,6 +400,76 @@ static void sources_that_are_read_in_different_ways_are_refused(void **state)
     fby_dataset_close(mapped);
 }
 
+static void notes_say_of_which_source_they_are(void **state)
+{
+    (void)state;
+    const fby_output stacked = {.name = "stacked", .columns = (const char *[]){"id", "x"}, .n_columns = 2, .one_step = true};
+    fby_mix_source sources[N_SOURCES];
+    fby_mix mix = F.mix;
+    memcpy(sources, F.sources, sizeof sources);
+    mix.sources = sources;
+    for (uint32_t i = 0; i < N_SOURCES; i++) {
+        sources[i].outputs = &stacked;
+        sources[i].n_outputs = 1;
+    }
+    fby_loader *l = open_mix(&mix, (fby_loader_opts){.seed = 1});
+    for (uint32_t i = 0; i < N_SOURCES; i++) {
+        char start[80];
+        (void)snprintf(start, sizeof start, "source '%s': output 'stacked' stacks columns", sources[i].name);
+        assert_non_null(fby_loader_note(l, i));
+        assert_memory_equal(fby_loader_note(l, i), start, strlen(start));
+    }
+    fby_loader_close(l);
+}
+
+typedef struct trials {
+    uint32_t n, fails_at;
+} trials;
+
+static fby_status count_trials(void *user, fby_batch *b, fby_error *err)
+{
+    trials *t = user;
+    (void)err;
+    return fby_batch_epoch(b) == FBY_EPOCH_TRIAL && ++t->n == t->fails_at ? FBY_E_SCHEMA : FBY_OK;
+}
+
+static void a_transform_is_tried_on_every_source(void **state)
+{
+    (void)state;
+    trials t = {0};
+    fby_loader *l = open_mix(&F.mix, (fby_loader_opts){.transform = count_trials, .transform_user = &t});
+    assert_int_equal(t.n, N_SOURCES);
+    fby_loader_close(l);
+    t = (trials){.fails_at = 2};
+    refused(&F.mix, (fby_loader_opts){.transform = count_trials, .transform_user = &t}, FBY_E_SCHEMA, "source 'memory': transform of");
+}
+
+static void an_error_of_reading_names_the_source(void **state)
+{
+    (void)state;
+    fby_mix mix = F.mix;
+    fby_mix_source sources[N_SOURCES];
+    fby_error err = {0};
+    fby_batch *b;
+    fby_status status;
+    put_files("broken", 3);
+    fby_dataset *ds = open_dataset("broken", NULL);
+    fby_samples *samples = samples_of(ds, (fby_samples_opts){.kind = FBY_SAMPLES_ROWS});
+    memcpy(sources, F.sources, sizeof sources);
+    sources[0].samples = samples;
+    mix.sources = sources;
+    fby_loader *l = open_mix(&mix, (fby_loader_opts){.superbatch_samples = 150});
+    assert_int_equal(truncate("broken/f01.parquet", 100), 0);
+    while ((status = fby_loader_next(l, -1, &b, &err)) == FBY_OK)
+        fby_batch_unref(b);
+    assert_int_equal(status, FBY_E_CHANGED);
+    assert_non_null(strstr(err.message, "source 'files'"));
+    assert_non_null(strstr(err.message, "broken/f01.parquet"));
+    fby_loader_close(l);
+    fby_samples_close(samples);
+    fby_dataset_close(ds);
+}
+
 static void a_failing_allocation_while_opening_is_an_error(void **state)
 {
     (void)state;
@@ -428,6 +498,9 @@ int main(void)
         cmocka_unit_test(a_state_of_another_mixture_is_refused_by_name),
         cmocka_unit_test(what_does_not_fit_is_refused_by_name),
         cmocka_unit_test(sources_that_are_read_in_different_ways_are_refused),
+        cmocka_unit_test(notes_say_of_which_source_they_are),
+        cmocka_unit_test(a_transform_is_tried_on_every_source),
+        cmocka_unit_test(an_error_of_reading_names_the_source),
         cmocka_unit_test(a_failing_allocation_while_opening_is_an_error),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -5,7 +5,8 @@
  * The first touch of a page is dear, so freed slabs stay mapped on a list of their size class and are taken again. Everything mapped is
  * charged, idle slabs included; when a request does not fit, idle slabs are unmapped first.
  *
- *        charged = live slabs + idle slabs + fby__account_charge (scratch, indexes)  ≤ limit, but for `forced` bytes
+ *        charged = live slabs + idle slabs + fby__account_charge (scratch, indexes)  ≤ limit, but for what is charged since it is there
+ *                  already (fby__account_charge), or was planned (fby__slab_reserve_beyond): forced_bytes says how much that was at most
  *        out     = slabs handed to the consumer: theirs, not charged
  *
  * Who waits: nobody here. fby__slab_reserve says no, and the loader's scheduler, which asks in schedule order, tries again

@@ -109,7 +109,7 @@ static void start_over(fby_loader *l, uint64_t batch)
     fby__schedule *s = &l->schedule;
     for (uint32_t i = 0; i < l->config.depth; i++)
         fby__flight_drop_locked(l, &s->flights[i]);
-    fby__queue_clear(&l->queue, l->config.depth); /* nothing is in it: what lies before was handed out */
+    fby__queue_clear(&l->queue, l->config.depth); /* those in it are later: all before this one were handed out */
     for (uint32_t p = 0; p < s->epoch->n_phases; p++) {
         fby__phase_progress *progress = &s->phases[p];
         for (uint32_t i = 0; i < progress->n_pinned; i++)

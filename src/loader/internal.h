@@ -101,7 +101,7 @@ uint64_t fby__loader_listed_values_bytes(const fby_loader *l);
 /** Of the budget, for the values of batches whose size varies. */
 uint64_t fby__loader_values_room(const fby_loader *l);
 fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_error *err);
-/** What a plan needs at least, once flight bytes are known. `w`: what is kept from one call to the next. */
+/** What a plan needs at least, once flight bytes are known. `w`: of each source, what is kept from one call to the next. */
 struct fby__weights;
 uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan, struct fby__weights *w);
 /** A budget with which nothing is read twice, nor waits for memory. No loader holds more. */

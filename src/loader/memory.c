@@ -239,12 +239,11 @@ static uint64_t worst_part(const fby__loader_source *in, const fby__plan *plan)
     return worst;
 }
 
-/* What phases are made of, the densest first: the blocks that have samples, their slices, or runs of keys. */
+/* What phases of a source are made of, the densest first: the blocks that have samples, their slices, or runs of keys. */
 struct fby__weights {
     weight *list; /* owned; NULL: not listed yet, or out of memory */
     uint32_t n;
-    const fby__loader_source *in; /* that they are of */
-    uint64_t slice_samples;       /* of the plan that they were listed for */
+    uint64_t slice_samples; /* of the plan that they were listed for */
 };
 typedef struct fby__weights weights;
 
@@ -252,7 +251,7 @@ static void list_weights(const fby__loader_source *in, const fby__plan *plan, we
 {
     uint32_t n = 0, n_spans;
     const uint64_t slice_samples = fby__plan_slice_samples(plan);
-    if (out->list && out->in == in && out->slice_samples == slice_samples)
+    if (out->list && out->slice_samples == slice_samples)
         return; /* plans of one loader differ in nothing else that matters here */
     fby__free(out->list);
     const fby__plan_span *spans = fby__plan_spans(plan, &n_spans);
@@ -269,7 +268,7 @@ static void list_weights(const fby__loader_source *in, const fby__plan *plan, we
     }
     if (w)
         qsort(w, n, sizeof *w, denser_first);
-    *out = (weights){.list = w, .n = n, .in = in, .slice_samples = slice_samples};
+    *out = (weights){.list = w, .n = n, .slice_samples = slice_samples};
 }
 
 /* Samples of the longest run of a key. */
@@ -362,12 +361,12 @@ uint64_t fby__loader_all_kept_bytes(const fby_loader *l)
     return total + 2 * moment + other_bytes(l);
 }
 
-/* Of all sources at once. */
+/* Of all sources at once. w: of each. */
 static uint64_t worst_of_all(const fby_loader *l, const fby__plan *plan, weights *w)
 {
     uint64_t live = 0;
     for (uint32_t i = 0; i < l->n_sources; i++)
-        live += worst_live(&l->sources[i], fby__plan_source(plan, i), w);
+        live += worst_live(&l->sources[i], fby__plan_source(plan, i), &w[i]);
     return live;
 }
 
@@ -584,17 +583,21 @@ uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan, weights
 fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_error *err)
 {
     uint64_t limit;
-    weights w = {0};
+    weights *w;
     fby__memory_limits_find("", &l->memory.limits);
     l->memory.least_flight_bytes = fby__loader_flight_bytes(l, 2);
     l->memory.flight_bytes = fby__loader_flight_bytes(l, l->config.depth);
     l->memory.least_values_bytes = fby__loader_least_values_bytes(l);
     FBY__TRY(asked_budget(l, opts, &limit, err));
     uint64_t most = limit ? limit : l->memory.limits.available_bytes / 10 * 9;
-    l->memory.live_bytes = worst_of_all(l, l->plan, &w);
+    if (!(w = fby__calloc(l->n_sources, sizeof *w)))
+        return fby__fail_nomem(err, "the blocks' sizes");
+    l->memory.live_bytes = worst_of_all(l, l->plan, w);
     uint64_t minimum = l->memory.minimum_bytes = minimum_of(l, l->plan, l->memory.live_bytes);
-    const fby_status status = minimum > most ? fby__loader_refuse_budget(l, opts, most, minimum, &w, err) : FBY_OK;
-    fby__free(w.list);
+    const fby_status status = minimum > most ? fby__loader_refuse_budget(l, opts, most, minimum, w, err) : FBY_OK;
+    for (uint32_t i = 0; i < l->n_sources; i++)
+        fby__free(w[i].list);
+    fby__free(w);
     if (status != FBY_OK)
         return status;
     if (limit == 0) {

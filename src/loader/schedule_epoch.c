@@ -142,7 +142,7 @@ fby_status fby__loader_grow_pieces(fby_loader *l, uint32_t n, fby_error *err)
 void fby__schedule_lay_out_locked(fby_loader *l, const fby__epoch *epoch, uint64_t batch)
 {
     uint64_t slot = 0;
-    l->schedule.n_drained = 0;
+    l->schedule.n_drained = l->schedule.first_live = 0;
     for (uint32_t p = 0; p < epoch->n_phases; p++) {
         const fby__plan_phase *phase = &epoch->phases[p];
         bool over = phase->last_batch < batch;
@@ -152,6 +152,25 @@ void fby__schedule_lay_out_locked(fby_loader *l, const fby__epoch *epoch, uint64
                                                       .first_slot = slot};
         l->schedule.n_drained += over;
         slot += phase->n_items;
+    }
+}
+
+/*
+ * Of a mixture a phase has batches, between its first and its last one, that take nothing from it: its source has no slot of the stream there.
+ * They are not waited for. The last one takes something, so no phase is drained here.
+ */
+void fby__skip_phases_locked(fby_loader *l, const fby__flight *f)
+{
+    fby__schedule *s = &l->schedule;
+    while (s->first_live < s->epoch->n_phases && s->phases[s->first_live].state == FBY__PHASE_DRAINED)
+        s->first_live++;
+    for (uint32_t p = s->first_live; p < s->epoch->n_phases && s->epoch->phases[p].first_batch <= f->index; p++)
+        s->phases[p].batches_left -= s->epoch->phases[p].last_batch >= f->index;
+    for (uint32_t k = 0; k < f->n_pieces; k++) {
+        uint32_t q = 0; /* each phase once: as fby__flight_piece_done_locked counts them */
+        while (f->pieces[q].phase != f->pieces[k].phase)
+            q++;
+        s->phases[f->pieces[k].phase].batches_left += q == k;
     }
 }
 

@@ -11,6 +11,8 @@ static inline uint64_t fby__phase_ordinal(bool next_epoch, uint32_t phase) { ret
 
 /** Values that wait for a batch's other pieces go. */
 void fby__flight_free_staged_locked(fby_loader *l, fby__flight *f);
+/** Of a mixture, phases do not wait for a batch that begins and takes nothing from them. */
+void fby__skip_phases_locked(fby_loader *l, const fby__flight *f);
 /** Phases that lie before the batch that the epoch was begun at are drained from the beginning. */
 void fby__loader_skip_drained_locked(fby_loader *l);
 /** No batch needs phase p any more: its blocks may go. */

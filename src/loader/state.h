@@ -1,7 +1,8 @@
 /*
  * What a loader consists of, by owner: who may touch what, and under which lock. The functions are in internal.h.
  *
- *   config, outputs, memory, sources  set once, when the loader is opened: any thread reads them
+ *   config, outputs, memory, sources  set once, when the loader is opened: any thread reads them; a source's `capacity` and `free_jobs` are
+ *                            the schedule's, under its lock
  *   engine                   account, pool, I/O, trace: each with locks or atomics of its own
  *   schedule                 blocks and batches under way, with their lock
  *   pump                     atomics between the consumer and the pump
@@ -327,6 +328,7 @@ typedef struct fby__schedule {
     uint64_t cap_slots;
     uint64_t *next_epoch_use; /* owned: n_blocks; the phase of the next epoch that uses a block first */
     uint32_t n_drained;       /* phases that no batch needs any more */
+    uint32_t first_live;      /* no phase before it is left; of mixtures */
     uint32_t load_phase;      /* next to load: phase and item */
     uint32_t load_item;
     uint64_t next_flight;  /* next batch to start */

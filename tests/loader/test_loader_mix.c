@@ -444,6 +444,32 @@ static void a_transform_is_tried_on_every_source(void **state)
     refused(&F.mix, (fby_loader_opts){.transform = count_trials, .transform_user = &t}, FBY_E_SCHEMA, "source 'memory': transform of");
 }
 
+/* With strings and lists, and nothing to spare. */
+static void the_least_budget_is_enough(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 4; threads += 3) {
+        fby_loader_opts opts = {.superbatch_samples = 150, .seed = 8, .n_threads = threads};
+        uint64_t n, own;
+        fby_loader *l = open_mix(&F.mix, opts);
+        uint64_t *all = epoch_of(l, 0, &n);
+        opts.memory_bytes = report_of(l).budget_minimum_bytes;
+        fby_loader_close(l);
+        l = open_mix(&F.mix, opts);
+        for (int again = 0; again < 2; again++) {
+            uint64_t *ids = epoch_of(l, 0, &own);
+            assert_int_equal(own, n);
+            assert_memory_equal(ids, all, n * sizeof *ids);
+            free(ids);
+        }
+        assert_true(report_of(l).budget_peak_bytes <= opts.memory_bytes);
+        fby_loader_close(l);
+        opts.memory_bytes--;
+        refused(&F.mix, opts, FBY_E_BUDGET, "needs at least");
+        free(all);
+    }
+}
+
 static void an_error_of_reading_names_the_source(void **state)
 {
     (void)state;
@@ -500,6 +526,7 @@ int main(void)
         cmocka_unit_test(sources_that_are_read_in_different_ways_are_refused),
         cmocka_unit_test(notes_say_of_which_source_they_are),
         cmocka_unit_test(a_transform_is_tried_on_every_source),
+        cmocka_unit_test(the_least_budget_is_enough),
         cmocka_unit_test(an_error_of_reading_names_the_source),
         cmocka_unit_test(a_failing_allocation_while_opening_is_an_error),
     };

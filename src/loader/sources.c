@@ -81,32 +81,31 @@ uint64_t fby__source_seed(const fby__loader_source *in)
     return l->n_sources == 1 ? l->config.seed : fby__random_u64(l->config.seed, (uint64_t)(in - l->sources), SOURCE_DOMAIN);
 }
 
-/* Is an output of another source like that of the first? */
-static fby_status check_alike(const fby__batch_output *first, const fby__batch_output *o, fby_error *err)
+/* Is an output of another source like that of the first, which is named `of`? */
+static fby_status check_alike(const char *of, const fby__batch_output *first, const fby__batch_output *o, fby_error *err)
 {
     const bool same_shape = o->layout == first->layout && o->ndim_inner == first->ndim_inner && o->bytes == first->bytes &&
                             memcmp(o->inner, first->inner, (size_t)o->ndim_inner * sizeof *o->inner) == 0;
     if (strcmp(o->name, first->name) != 0)
-        return fby__fail(err, FBY_E_ARG,
-                         "output '%s' stands where the first source has '%s': all sources have the same outputs, in one order", o->name,
-                         first->name);
+        return fby__fail(err, FBY_E_ARG, "output '%s' stands where source '%s' has '%s': all sources have the same outputs, in one order",
+                         o->name, of, first->name);
     if (o->dtype != first->dtype)
-        return fby__fail(err, FBY_E_ARG, "output '%s' is %s, and of the first source %s: say which dtype it should have", o->name,
-                         fby_dtype_name(o->dtype), fby_dtype_name(first->dtype));
+        return fby__fail(err, FBY_E_ARG, "output '%s' is %s, and of source '%s' %s: say which dtype it should have", o->name,
+                         fby_dtype_name(o->dtype), of, fby_dtype_name(first->dtype));
     if (!same_shape)
-        return fby__fail(err, FBY_E_ARG, "output '%s' has another shape or layout than that of the first source", o->name);
+        return fby__fail(err, FBY_E_ARG, "output '%s' has another shape or layout than that of source '%s'", o->name, of);
     if (o->max_rows != first->max_rows || o->multiple_of != first->multiple_of || o->pad_to_max != first->pad_to_max ||
         o->want_lengths != first->want_lengths || o->text != first->text || memcmp(&o->pad, &first->pad, sizeof o->pad) != 0)
-        return fby__fail(err, FBY_E_ARG, "output '%s' is padded or cut in another way than that of the first source", o->name);
+        return fby__fail(err, FBY_E_ARG, "output '%s' is padded or cut in another way than that of source '%s'", o->name, of);
     return FBY_OK;
 }
 
-static fby_status check_shape(const fby__batch_shape *first, const fby__batch_shape *shape, fby_error *err)
+static fby_status check_shape(const char *of, const fby__batch_shape *first, const fby__batch_shape *shape, fby_error *err)
 {
     if (shape->n_outputs != first->n_outputs)
-        return fby__fail(err, FBY_E_ARG, "there are %u outputs, and the first source has %u", shape->n_outputs, first->n_outputs);
+        return fby__fail(err, FBY_E_ARG, "there are %u outputs, and source '%s' has %u", shape->n_outputs, of, first->n_outputs);
     for (uint32_t i = 0; i < first->n_outputs; i++)
-        FBY__TRY(check_alike(&first->outputs[i], &shape->outputs[i], err));
+        FBY__TRY(check_alike(of, &first->outputs[i], &shape->outputs[i], err));
     return FBY_OK;
 }
 
@@ -118,7 +117,7 @@ fby_status fby__loader_resolve_all(fby_loader *l, const fby__asked_source *asked
         status = fby__loader_resolve(&l->sources[i], asked[i].opts, err);
         l->outputs.max_panels = (uint32_t)fby__max_u64(l->outputs.max_panels, l->sources[i].n_panels);
         if (status == FBY_OK && first)
-            status = check_shape(first, l->outputs.shape, err);
+            status = check_shape(l->sources[0].name, first, l->outputs.shape, err);
         status = fby__source_error(&l->sources[i], status, err);
         if (first) {
             fby__batch_shape_unref(l->outputs.shape);

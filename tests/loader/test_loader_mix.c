@@ -359,12 +359,12 @@ static void what_does_not_fit_is_refused_by_name(void **state)
     refused(&mix, (fby_loader_opts){.memory_bytes = 100000}, FBY_E_BUDGET, "needs at least");
     sources[2].outputs = outputs;
     outputs[3].dtype = FBY_FLOAT64;
-    refused(&mix, (fby_loader_opts){.seed = 1}, FBY_E_ARG, "source 'windows': output 'v' is float64, and of the first source float32");
+    refused(&mix, (fby_loader_opts){.seed = 1}, FBY_E_ARG, "source 'windows': output 'v' is float64, and of source 'files' float32");
     outputs[3].dtype = FBY_FLOAT32;
     outputs[3].name = "w";
-    refused(&mix, (fby_loader_opts){.seed = 1}, FBY_E_ARG, "source 'windows': output 'w' stands where");
+    refused(&mix, (fby_loader_opts){.seed = 1}, FBY_E_ARG, "source 'windows': output 'w' stands where source 'files' has 'v'");
     sources[2].n_outputs = 2;
-    refused(&mix, (fby_loader_opts){.seed = 1}, FBY_E_ARG, "source 'windows': there are 2 outputs, and the first source has 6");
+    refused(&mix, (fby_loader_opts){.seed = 1}, FBY_E_ARG, "source 'windows': there are 2 outputs, and source 'files' has 6");
     memcpy(sources, F.sources, sizeof sources);
     sources[1].outputs = (const fby_output[]){{.name = "v", .columns = (const char *[]){"nothing"}, .n_columns = 1}};
     sources[1].n_outputs = 1;

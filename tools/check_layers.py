@@ -48,7 +48,7 @@ PYTHON_TIERS = [
     ["_loader"],
     ["_samples"],
     ["_dataset"],
-    ["_lookup"],
+    ["_lookup", "_mix"],
     ["_fit", "_make_columns", "_pack", "_pipeline"],
     ["_bench", "_diagnose", "_forwarding"],
     ["jax", "lightning", "mpi", "numpy", "ray", "torch"],

@@ -49,11 +49,12 @@ from ._forebay import (
     Tensor,
     UnsupportedError,
 )
-from ._loader import Loader, OutputInfo
+from ._loader import Loader, OutputInfo, SourceInfo
 from ._log import start as _start_log
 from ._lookup import Lookup, encode, lookup
 from ._make_columns import expr, group_channels, ngram_vocabulary, ngrams
-from ._outputs import Column, Index, Literal, col, is_repeat, lit, n_rows, row_index, sample_index, segment_ids
+from ._mix import Mix, mix
+from ._outputs import Column, Index, Literal, col, is_repeat, lit, n_rows, row_index, sample_index, segment_ids, source
 from ._pipeline import Pipeline, pipeline
 from ._report import Cure, Epoch, Report, Span
 from ._samples import Samples
@@ -101,6 +102,7 @@ __all__ = [
     "Literal",
     "Loader",
     "Lookup",
+    "Mix",
     "Moment",
     "Moments",
     "NoMemoryError",
@@ -118,6 +120,7 @@ __all__ = [
     "Schema",
     "SchemaError",
     "Selection",
+    "SourceInfo",
     "Span",
     "StateError",
     "Strings",
@@ -135,6 +138,7 @@ __all__ = [
     "is_repeat",
     "lit",
     "lookup",
+    "mix",
     "n_rows",
     "ngram_vocabulary",
     "ngrams",
@@ -147,6 +151,7 @@ __all__ = [
     "sample_index",
     "segment_ids",
     "show_versions",
+    "source",
     "span",
     "trace",
 ]

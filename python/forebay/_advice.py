@@ -124,12 +124,28 @@ DATASET_WORDS = {
     **dict.fromkeys(("shape", "dtypes"), "len(ds) rows of ds.columns, whose types are in ds.schema"),
 }
 
+_EACH_SOURCE = "it is done to the samples of a source, before they are mixed: fb.mix({'a': a.split(…)['train'], 'b': b.select(…)})"
+MIX_ATTRIBUTES = {
+    **dict.fromkeys(("split", "select", "filter", "limit", "take", "oversample", "resample", "random_split", "map"), _EACH_SOURCE),
+    **dict.fromkeys(("dataset", "columns", "schema"), "each source has its own: mixture.sources['a'].dataset"),
+    **dict.fromkeys(("batch", "shuffle", "dataloader", "to_torch", "iter_batches", "repeat"), _LOADER),
+}
+MIX_WORDS = {
+    **dict.fromkeys(("probabilities", "proportions", "ratios", "p"), "weights={'a': 3, 'b': 1} says how often each source comes beside the others"),
+    **dict.fromkeys(("stopping_strategy", "stop_strategy", "until"), "stop='first' ends with the first source, 'all' when every sample came"),
+    **dict.fromkeys(("n_samples", "length", "epoch_size"), "stop=100_000 ends an epoch after so many samples"),
+    **dict.fromkeys(("seed", "batch_size", "outputs"), "it belongs to the loader: fb.mix({…}).loader(outputs, batch_size=512, seed=1)"),
+}
+
 _TORCH = ("torch.utils.data", "torchdata.")
 
 TORCH_LOADER = (
     "a Forebay loader gives whole batches and reads ahead in threads of its own: iterate it directly (for batch in loader), without a DataLoader and "
     "its num_workers. Where code wants a DataLoader: torch.utils.data.DataLoader(forebay.torch.IterableDataset(loader), batch_size=None). To split, "
     "split the samples: parts = samples.split(train=0.8, val=0.2, by='samples'), then parts['train'].loader(batch_size=512)"
+)
+TORCH_MIX = (
+    "a mixture has no values for a DataLoader to take: write mixture.loader(outputs, batch_size=512, shuffle=True) in place of the DataLoader"
 )
 TORCH_SAMPLES = (
     "{what} say which rows belong together, and have no values for a DataLoader, random_split or Subset to take: write "

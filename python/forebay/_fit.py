@@ -425,7 +425,9 @@ def fit(
     elif isinstance(data, Dataset):
         dataset, samples = data, None
     else:
-        hint = ": fit those that the loader is of" if hasattr(data, "state_dict") else ": fb.open(…) opens files and frames"
+        hint = ": fb.open(…) opens files and frames"
+        if hasattr(data, "state_dict") or hasattr(data, "sources"):
+            hint = ": fit those that the loader is of" if hasattr(data, "state_dict") else ": fit each source, or data that hold all of them"
         raise TypeError(f"fit() takes a data set or samples, not {type(data).__name__}{hint}")
     if isinstance(columns, Mapping):
         raise TypeError("columns= are names or fb.col(…), not outputs by name: a list of names, or fit one output after the other")

@@ -29,6 +29,7 @@ from ._write import write_yaml
 
 if TYPE_CHECKING:
     from ._dataset import Dataset
+    from ._mix import Mix
     from ._samples import Samples
 
 _SHUFFLE = {True: "superbatch", False: "none", None: "none"}
@@ -101,6 +102,24 @@ class OutputInfo(NamedTuple):
     steps: tuple[int, int] | None = None
 
 
+class SourceInfo(NamedTuple):
+    """What an epoch has of a source of a mixture.
+
+    Attributes
+    ----------
+    samples : int
+        How many of its samples come, over all ranks, those that come again included; repeats that fill up the last batch are not counted.
+    left : int
+        Samples of the source that do not come.
+    passes : int
+        How often the source is begun: with 2, some of its samples come twice.
+    """
+
+    samples: int
+    left: int
+    passes: int
+
+
 class Loader(Known):
     """Epochs of shuffled batches from samples, inside a memory budget: made by ``samples.loader(…)``.
 
@@ -112,11 +131,12 @@ class Loader(Known):
 
     Parameters
     ----------
-    samples : Samples
+    samples : Samples or Mix
     outputs : dict, list of str or str, optional
         What a batch holds: {name: output}, where an output is a column name (shape (B,)), a list of names (stacked, shape (B, n)),
-        ``fb.col(…)``, ``fb.sample_index()``, ``fb.row_index()``, ``fb.n_rows()``, ``fb.segment_ids()`` or ``fb.is_repeat()``. A list of
-        names delivers each column under its own name. By default every column that can be a tensor.
+        ``fb.col(…)``, ``fb.sample_index()``, ``fb.row_index()``, ``fb.n_rows()``, ``fb.segment_ids()``, ``fb.is_repeat()`` or ``fb.source()``. A list of
+        names delivers each column under its own name. By default every column that can be a tensor. Of a mixture: for all sources, or
+        {source: outputs} with the same names for each.
     batch_size : int
         Samples in a batch of this rank. With `batch_elements` it is the most of them, and optional.
     shuffle : bool or {"superbatch", "full", "block"}
@@ -214,7 +234,7 @@ class Loader(Known):
     @advised("loader", LOADER_WORDS)
     def __init__(
         self,
-        samples: "Samples",
+        samples: "Samples | Mix",
         outputs: Any = None,
         *,
         batch_size: int | None = None,
@@ -269,8 +289,8 @@ class Loader(Known):
             "shuffle": _SHUFFLE.get(shuffle, shuffle), "no_warmup": not _options.switch(warmup, "warmup"),
             **parse_memory(memory), **parse_superbatch(superbatch), **parse_part(part, part_key),
         }  # fmt: skip
-        self._rows = _outputs.resolve(outputs, samples.dataset)
-        self._core_rows = _outputs.cores(self._rows)
+        self._rows_by_source = samples._rows_of(outputs)
+        self._rows = self._rows_by_source[0]
         self._arguments: dict[str, Any] = {**options, **forms}
         # Where the next iter() begins, and whether that is also where the loader stands: until then the core knows better.
         self._next = (0 if epoch is None else count(epoch, "epoch", 0, 2**64 - 1), 0)
@@ -293,7 +313,8 @@ class Loader(Known):
         self._rank = (rank, world_size) if rank is not None else detected_rank()
         self._open()
         if self._rows is None:
-            _warn_left_out(samples.dataset)
+            for source in samples._each:
+                _warn_left_out(source.dataset)
         if self._transform is not None and check:
             try:
                 batch = _transform.tried(self._transform, self._first_batch(), self._outputs)
@@ -304,9 +325,8 @@ class Loader(Known):
                 raise
 
     def _open(self) -> None:
-        dataset = self._samples.dataset
-        core = _forebay.Loader(
-            dataset._core, self._core_rows, self._samples._core,
+        core = self._samples._open_loader(
+            self._rows_by_source,
             {
                 **self._arguments, "rank": self._rank[0], "world_size": self._rank[1], "local_world_size": local_world_size(self._rank[1]) or None,
                 "transform_pulled": self._transform is not None,
@@ -317,7 +337,7 @@ class Loader(Known):
                 _warn_of_limit(self._arguments["memory_bytes"], core.report())
             given = {row.name: row for row in self._rows or ()}
             infos = {
-                name: OutputInfo(*rest, names=_outputs.names_of(given.get(name)), steps=steps if steps[1] else None)
+                name: OutputInfo(*rest, names=_outputs.names_of(given.get(name), self._samples._source_names), steps=steps if steps[1] else None)
                 for name, *rest, steps in core.outputs()
             }
             wrappers: list[Any] = []
@@ -351,7 +371,7 @@ class Loader(Known):
         if info.text:
             return Strings
         if info.dtype == "uint8" and len(columns) == 1 and len(info.shape) == 1:
-            schema = self._samples.dataset.schema
+            schema = self._samples._each[0].dataset.schema
             if columns[0] in schema and schema[columns[0]].kind in ("binary", "fixed_binary", "string"):
                 return Bytes
         return Ragged
@@ -470,7 +490,7 @@ class Loader(Known):
         core = self._core.state()
         if self._moved:
             core["epoch"], core["batch"] = self._next
-        return _state.to_dict(core)
+        return _state.to_dict(core, len(self._samples._each))
 
     def load_state_dict(self, state: Any) -> None:
         """Continue where a state was taken: the next ``iter()`` gives the rest of that epoch, bit for bit.
@@ -532,8 +552,8 @@ class Loader(Known):
     # ---- looking ----
 
     @property
-    def dataset(self) -> "Samples":
-        """The samples; ``len(loader.dataset)`` is their number over all ranks."""
+    def dataset(self) -> "Any":
+        """The samples, or the mixture; ``len(loader.dataset)`` is their number over all ranks."""
         return self._samples
 
     @property
@@ -550,6 +570,15 @@ class Loader(Known):
     def samples_per_epoch(self) -> int:
         """Samples that this rank gets in the current epoch, or in the next one."""
         return self._counts()[1]
+
+    def sources(self, epoch: int | None = None) -> dict[str, SourceInfo]:
+        """What an epoch has of each source of a mixture: by default the current epoch, or the last one that ran; before the first, that one.
+
+        Of a loader of one data set it is empty.
+        """
+        which = count(epoch, "epoch", 0, 2**64 - 1) if epoch is not None else self._next[0] if self._epoch is None else self._epoch
+        found = self._core.sources(which) if self._samples._source_names is not None else []
+        return {source.pop("name"): SourceInfo(**source) for source in found}
 
     @property
     def parts(self) -> int:

@@ -21,7 +21,7 @@ from ._sizes import count
 if TYPE_CHECKING:
     from ._fit import GroupedMoments, Moments
 
-_FROM_COLUMNS, _FROM_LIT = "columns", "lit"
+_FROM_COLUMNS, _FROM_LIT, _FROM_SOURCE = "columns", "lit", "source"
 _MASKS = ("is_missing", "is_null")
 _LAYOUT_AUTO, _LAYOUT_RAGGED, _LAYOUT_PADDED = "auto", "ragged", "padded"
 Number = Union[float, Sequence[float]]  # or anything NumPy-like: of one number a column, or a place of an axis
@@ -307,7 +307,8 @@ class Column(Encodings, Lookups, SampleOperations, Selections, Known):
 
 @dataclasses.dataclass(frozen=True)
 class Index:
-    """An output about the samples themselves: made by :func:`sample_index`, :func:`row_index`, :func:`n_rows`, :func:`segment_ids`, :func:`is_repeat`."""
+    """An output about the samples themselves: made by :func:`sample_index`, :func:`row_index`, :func:`n_rows`, :func:`segment_ids`, :func:`is_repeat`,
+    :func:`source`."""
 
     what: str
 
@@ -443,6 +444,14 @@ def is_repeat() -> Index:
     ``loss[~batch["repeat"]]`` counts every sample once.
     """
     return Index("is_repeat")
+
+
+def source() -> Index:
+    """Which source of a mixture each sample is of, from 0 in the order of :func:`mix`: int64, shape (B,).
+
+    ``loader.outputs["source"].names`` are the sources' names.
+    """
+    return Index("source")
 
 
 def lit(value: float, dtype: Any = "float32") -> Literal:
@@ -586,10 +595,12 @@ def cores(rows: list[OutputRow | PipelineRow] | None) -> list[Any] | None:
     return None if rows is None else [row.core() for row in rows]
 
 
-def names_of(row: OutputRow | PipelineRow | None) -> Any:
-    """What the values of an output stand for: the names of an encoded column, else None. `row` is as resolve() gives it."""
+def names_of(row: OutputRow | PipelineRow | None, sources: list[str] | None = None) -> Any:
+    """What the values of an output stand for: the names of an encoded column, of a mixture's sources, else None. `row` is as resolve() gives it."""
     if row is None:
         return None
+    if row.source == _FROM_SOURCE:
+        return sources
     if isinstance(row, PipelineRow):
         return _make_lookup.names_in(row.pipeline.keys(row.place))
     return _make_lookup.names_of(row.make)

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Union, overload
 
-from . import _forebay, _hints, _options
+from . import _forebay, _hints, _options, _outputs
 from ._advice import SAMPLES_WORDS, TORCH_SAMPLES, Known, advised, named_parts, outside, refuse_torch
 from ._loader import Loader
 from ._sizes import count
@@ -364,6 +364,24 @@ class Samples(Known):
         for text in loader._core.notes():
             warnings.warn(text, stacklevel=outside())
         return loader
+
+    # ---- what a loader asks, here and of mixtures ----
+
+    @property
+    def _each(self) -> tuple["Samples", ...]:
+        """The samples of every source."""
+        return (self,)
+
+    @property
+    def _source_names(self) -> list[str] | None:
+        return None
+
+    def _rows_of(self, outputs: Any) -> list[Any]:
+        """The outputs of every source, resolved."""
+        return [_outputs.resolve(outputs, self._dataset)]
+
+    def _open_loader(self, rows: list[Any], options: dict[str, Any]) -> _forebay.Loader:
+        return _forebay.Loader(self._dataset._core, _outputs.cores(rows[0]), self._core, options)
 
     @property
     def _key(self) -> str | None:

@@ -17,14 +17,14 @@ def _rows() -> list[dict[str, Any]]:
     return [row for row in _options.table("state") if row["type"] != "other"]
 
 
-def to_dict(core: dict[str, Any]) -> dict[str, Any]:
-    """What _forebay.Loader.state() gives, for people and JSON."""
+def to_dict(core: dict[str, Any], sources: int = 1) -> dict[str, Any]:
+    """What _forebay.Loader.state() gives, for people and JSON. Hashes are of files, or of the sources of a mixture."""
     state: dict[str, Any] = {"format": _FORMAT}
     first = ("version", "epoch", "batch", "seed", "shuffle", "tail", "superbatch", "streams", "global_batch", "world_size")
     names = [row["name"] for row in _rows() if row["name"] not in _DATASET]
     state.update((name, core[name]) for name in (*first, *(name for name in names if name not in first)))
     dataset = {name: core[name] for name in _DATASET}
-    dataset["hashes"] = core["hashes"][: 8 * min(core["files"], _HASHES)].hex()
+    dataset["hashes"] = core["hashes"][: 8 * min(core["files"] if sources == 1 else sources, _HASHES)].hex()
     state["dataset"] = dataset
     return state
 

@@ -21,6 +21,8 @@ _MOST_TAKEN = 100_000  # numbers of samples that a file lists
 def write_yaml(loader: "Loader", path: str | os.PathLike[str]) -> None:
     """See :meth:`Loader.to_yaml`."""
     target = os.fspath(path)
+    if loader.dataset._source_names is not None:
+        raise ValueError("a pipeline file describes one data set: write a file for each source of the mixture, and mix them in Python")
     pipeline = getattr(loader.dataset, "_pipeline", None)
     if pipeline is not None:
         root, split = _of_pipeline(pipeline, target), loader.dataset._split  # type: ignore[attr-defined]
@@ -30,7 +32,7 @@ def write_yaml(loader: "Loader", path: str | os.PathLike[str]) -> None:
     rows = loader._rows
     if rows is None:
         root.pop("outputs", None)
-    _forebay.write_tree(target, root, loader._core_rows, ())
+    _forebay.write_tree(target, root, None if rows is None else [row.core() for row in rows], ())
 
 
 def _options(given: Mapping[str, Any]) -> dict[str, Any]:

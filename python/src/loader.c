@@ -113,37 +113,34 @@ bool fbpy_loader_leave(fbpy_loader *self)
 
 /* ---- construction ---- */
 
+PyObject *fbpy_loader_of(PyTypeObject *type, fby_loader *handle, bool transforms)
+{
+    fbpy_loader *self = (fbpy_loader *)PyType_GenericAlloc(type, 0); /* zeroed */
+    if (!self) {
+        Py_BEGIN_ALLOW_THREADS fby_loader_close(handle);
+        Py_END_ALLOW_THREADS return NULL;
+    }
+    self->handle = handle;
+    self->transforms = transforms;
+    self->pid = getpid();
+    return (PyObject *)self;
+}
+
 static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *keywords[] = {"dataset", "outputs", "samples", "options", NULL};
     fbpy_state *state = PyType_GetModuleState(type);
-    PyObject *dataset, *outputs, *chosen, *given;
+    PyObject *dataset, *outputs, *chosen, *given, *self = NULL;
     fby_loader_opts opts = {FBY_LOADER_SIZES};
-    fby_output *list = NULL;
     fbpy_room room = {0};
     fby_dataset *ds = NULL;
     fby_loader *handle = NULL;
     fby_error err = {.file_offset = -1};
-    fbpy_loader *self = NULL;
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOO!", keywords, &dataset, &outputs, &chosen, &PyDict_Type, &given) ||
-        fbpy_options_parse(FBY_OPTIONS_LOADER, given, &room, &opts) < 0)
+        fbpy_options_parse(FBY_OPTIONS_LOADER, given, &room, &opts) < 0 ||
+        fbpy_outputs_parse(state, outputs, &room, &opts.outputs, &opts.n_outputs) < 0)
         goto done;
-    if (outputs != Py_None) {
-        if (!PyList_Check(outputs)) {
-            PyErr_SetString(PyExc_TypeError, "outputs must be a list or None");
-            goto done;
-        }
-        opts.n_outputs = (size_t)PyList_GET_SIZE(outputs);
-        if (!(list = PyMem_Calloc(opts.n_outputs ? opts.n_outputs : 1, sizeof *list))) {
-            PyErr_NoMemory();
-            goto done;
-        }
-        for (size_t i = 0; i < opts.n_outputs; i++)
-            if (fbpy_output_parse(state, PyList_GET_ITEM(outputs, (Py_ssize_t)i), &room, &list[i]) < 0)
-                goto done;
-        opts.outputs = list;
-    }
     if (chosen != Py_None && !(opts.samples = fbpy_samples_acquire(state, chosen)))
         goto done;
     if (!(ds = fbpy_dataset_acquire(state, dataset)))
@@ -153,23 +150,11 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     Py_BEGIN_ALLOW_THREADS fby_dataset_close(ds);
     fby_samples_close(opts.samples);
     opts.samples = NULL;
-    Py_END_ALLOW_THREADS if (status != FBY_OK)
-    {
-        fbpy_raise(state, status, &err);
-        goto done;
-    }
-    if (!(self = (fbpy_loader *)PyType_GenericAlloc(type, 0))) { /* zeroed */
-        Py_BEGIN_ALLOW_THREADS fby_loader_close(handle);
-        Py_END_ALLOW_THREADS goto done;
-    }
-    self->handle = handle;
-    self->transforms = opts.transform_pulled;
-    self->pid = getpid();
+    Py_END_ALLOW_THREADS self = status == FBY_OK ? fbpy_loader_of(type, handle, opts.transform_pulled) : fbpy_raise(state, status, &err);
 done:
     fby_samples_close(opts.samples); /* not the last reference: `chosen` holds one */
     fbpy_room_free(&room);
-    PyMem_Free(list);
-    return (PyObject *)self;
+    return self;
 }
 
 static PyObject *loader_outputs(PyObject *op, PyObject *unused)
@@ -409,6 +394,10 @@ static PyObject *loader_closed(PyObject *op, void *unused)
 }
 
 static PyMethodDef k_loader_methods[] = {
+    {"open_mix", (PyCFunction)(void (*)(void))fbpy_loader_open_mix, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
+     "open_mix(*, sources, stop, n_samples, options)\n--\n\nA loader over a mixture; sources are dicts of name, samples, outputs and "
+     "weights."},
+    {"sources", fbpy_loader_sources, METH_O, "sources(epoch)\n--\n\nWhat an epoch has of each source, a list of dicts."},
     {"outputs", loader_outputs, METH_NOARGS, "outputs()\n--\n\nA list of (name, dtype, shape, ragged, text, padded, steps)."},
     {"notes", loader_notes, METH_NOARGS, "notes()\n--\n\nWhat a colleague would ask about the outputs, as sentences."},
     {"configure", (PyCFunction)(void (*)(void))loader_configure, METH_VARARGS | METH_KEYWORDS,

@@ -56,6 +56,15 @@ void fbpy_loader_cancel(fbpy_loader *self);
 /** For "O&": an int of 64 bits without sign to an unsigned long long; unlike "K" it refuses what does not fit. 1; 0 with an exception. */
 int fbpy_as_u64(PyObject *value, void *out);
 
+/** An object that owns `handle` (also on failure: then it is closed). Joins threads only then. */
+PyObject *fbpy_loader_of(PyTypeObject *type, fby_loader *handle, bool transforms);
+
+/* mix.c */
+/** Loader.open_mix(…), a class method. */
+PyObject *fbpy_loader_open_mix(PyObject *type, PyObject *args, PyObject *kwargs);
+/** Loader.sources(epoch). */
+PyObject *fbpy_loader_sources(PyObject *op, PyObject *epoch);
+
 /* iterator.c */
 /** Loader.begin(epoch, batch, follow): an Iterator; `follow`: None, and the one of the epoch before goes on with this one. */
 PyObject *fbpy_loader_begin(PyObject *op, PyObject *args);

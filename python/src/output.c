@@ -126,3 +126,23 @@ int fbpy_output_parse(fbpy_state *state, PyObject *spec, fbpy_room *room, fby_ou
     out->make = made;
     return made ? fbpy_make_parse(state, make, room, made) : -1;
 }
+
+int fbpy_outputs_parse(fbpy_state *state, PyObject *specs, fbpy_room *room, const fby_output **out, size_t *out_n)
+{
+    if (specs == Py_None)
+        return 0;
+    if (!PyList_Check(specs)) {
+        PyErr_SetString(PyExc_TypeError, "outputs must be a list or None");
+        return -1;
+    }
+    const size_t n = (size_t)PyList_GET_SIZE(specs);
+    fby_output *list = fbpy_room_take(room, n, sizeof *list);
+    if (!list)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        if (fbpy_output_parse(state, PyList_GET_ITEM(specs, (Py_ssize_t)i), room, &list[i]) < 0)
+            return -1;
+    *out = list;
+    *out_n = n;
+    return 0;
+}

@@ -28,11 +28,15 @@ def objects(tmp_path, parquet):
     table = fb.Lookup(path, "g", first_wins=True)
     contents = h5.contents()
     blocks = ds.blocks
+    mixture = fb.mix({"a": ds, "b": h5}, weights={"a": 1, "b": 2}, stop=5)
+    mixed = mixture.loader({"x": "x", "i": fb.source()}, batch_size=2, framework="numpy")
     diagnosis = fb.diagnose(len, ds.rows().loader("x", batch_size=2), 0.01)
     comparison = fb.compare(lambda way, seed: [way], {"a": 1.0, "b": 2.0}, seeds=2)
     some = [
         comparison, comparison.runs["a"], fb.Span(1, 2), fb.Cure("threads=4", 1.0, 2.0, "why"), loader.report().epochs[0], fb.span("a"), fb.trace("run.json"),
-        fb.pack(ds, tmp_path / "pack"), diagnosis, fb.BatchSize(8, 1.0, 1), fb.Gpu("a", 0.5, 1, 2),
+        fb.pack(ds, tmp_path / "pack"), *fb.pack_tasks(ds, tmp_path / "tasks"),
+        diagnosis, fb.BatchSize(8, 1.0, 1), fb.Gpu("a", 0.5, 1, 2),
+        mixture, mixed, mixed.sources()["a"], fb.source(),
         ds, h5, ds.rows(), ds.windows(2), groups, groups.select([1]), ds.select(["x"]), ds.schema, ds.schema["x"], ds.files, ds.files[0], blocks,
         blocks[0], loader, batch,
         batch["x"], batch["y"], batch["r"], batch["s"], loader.outputs["x"], loader.report(), raw, raw["x"], pipeline, pipeline.outputs, pipeline.outputs["x"],

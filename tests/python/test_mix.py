@@ -1,0 +1,276 @@
+"""Mixtures: values are those of each source read alone, proportions are as the weights say, and order, ranks and resume as of one data set."""
+
+import json
+import pickle
+import random
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import forebay as fb
+from refusals import refused
+
+SIZES = {"table": 1200, "array": 700, "frame": 330}
+X = {"table": "x", "array": "x", "frame": "gap"}  # what the column of values is called
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Parquet files, an HDF5 file and arrays for a frame: an id and a value a row."""
+    folder, rng = tmp_path_factory.mktemp("mix"), np.random.default_rng(1)
+    for i in range(6):
+        part = {"id": np.arange(i * 200, i * 200 + 200), "x": rng.normal(size=200).astype("float32"), "s": [f"s{k % 7}" for k in range(200)]}
+        pq.write_table(pa.table(part), folder / f"table{i}.parquet", row_group_size=50)
+    with h5py.File(folder / "array.h5", "w") as file:
+        file.create_dataset("id", data=np.arange(700), chunks=(64,), compression="gzip")
+        file.create_dataset("x", data=rng.normal(size=700).astype("float32"), chunks=(64,))
+    np.savez(folder / "frame.npz", id=np.arange(330), gap=rng.normal(size=330).astype("float32"))
+    return folder
+
+
+def opened(folder):
+    with np.load(folder / "frame.npz") as frame:
+        return {
+            "table": fb.open(folder / "table*.parquet").rows(), "array": fb.open(folder / "array.h5").rows(),
+            "frame": fb.open({name: frame[name] for name in frame}).rows(),
+        }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def sources(folder):
+    return opened(folder)
+
+
+def outputs(*more):
+    return {name: {"x": x, "id": "id", "row": fb.sample_index(), "from": fb.source(), **dict(more)} for name, x in X.items()}
+
+
+def loader_of(sources, weights=None, stop="first", batch_size=16, **options):
+    options = {"superbatch": 150, "framework": "numpy", "tail": "keep", **options}
+    return fb.mix(sources, weights=weights, stop=stop).loader(outputs(), batch_size=batch_size, **options)
+
+
+def order(batches):
+    """(source, row) of every sample."""
+    return [(int(s), int(r)) for batch in batches for s, r in zip(batch["from"], batch["row"])]
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+@pytest.mark.parametrize("shuffle", [True, "full", False])
+def test_every_sample_comes_once_with_the_values_of_its_source_alone(sources, framework, shuffle):
+    pytest.importorskip(framework)
+    alone = {}
+    for i, (name, samples) in enumerate(sources.items()):
+        with samples.loader({"x": X[name], "id": "id"}, batch_size=64, shuffle=False, framework="numpy", tail="keep") as loader:
+            batches = list(loader)
+            alone[i] = {key: np.concatenate([batch[key] for batch in batches]) for key in ("x", "id")}
+    with loader_of(sources, stop="all", shuffle=shuffle, framework=framework) as loader:
+        assert loader.outputs["from"].names == list(SIZES) and loader.outputs["from"].dtype == "int64"
+        for epoch in range(2):
+            seen = []
+            for batch in loader:
+                assert type(batch["x"]).__module__.partition(".")[0] == framework
+                for s, r, x, number in zip(*(batch[name].tolist() for name in ("from", "row", "x", "id"))):
+                    assert x == alone[s]["x"][r] and number == alone[s]["id"][r]
+                    seen.append((s, r))
+            assert sorted(seen) == [(i, r) for i, n in enumerate(SIZES.values()) for r in range(n)]
+            assert {name: (s.samples, s.left, s.passes) for name, s in loader.sources(epoch).items()} == {k: (n, 0, 1) for k, n in SIZES.items()}
+
+
+@pytest.mark.parametrize("stop, length", [("first", 660), (3000, 3000), ("all", 4798)])
+def test_proportions_are_exact_over_an_epoch_and_hold_in_every_batch(sources, stop, length):
+    weights = {"table": 0.25, "frame": 0.5, "array": 0.25}
+    with loader_of(sources, weights, stop, batch_size=60) as loader:
+        assert loader.samples_per_epoch == length and len(loader) == -(-length // 60)
+        for epoch in range(2):
+            total = np.zeros(3, int)
+            for batch in loader:
+                counts = np.bincount(batch["from"], minlength=3)
+                assert np.abs(counts - len(batch["from"]) * np.array([0.25, 0.25, 0.5])).max() < 3
+                total += counts
+            assert np.abs(total - length * np.array([0.25, 0.25, 0.5])).max() <= 0.5 and (stop != "all" or total[0] == SIZES["table"])
+            found = loader.sources()
+            assert [s.samples for s in found.values()] == total.tolist()
+            assert [s.passes for s in found.values()] == [-(-n // size) for n, size in zip(total.tolist(), SIZES.values())]
+
+
+def test_weights_may_differ_by_epoch(sources):
+    weights = [{"table": 1, "array": 0, "frame": 0}, {"table": 1, "array": 1, "frame": 2}]
+    with loader_of(sources, weights, 400) as loader:
+        counts = [np.bincount(np.concatenate([batch["from"] for batch in list(loader)]), minlength=3).tolist() for _ in range(3)]
+    assert counts == [[400, 0, 0], [100, 100, 200], [100, 100, 200]]
+
+
+def test_ranks_have_the_global_batches_of_one(sources):
+    options = {"weights": {"table": 2, "array": 1, "frame": 1}, "seed": 5, "epoch": 1, "tail": "wrap"}
+    with loader_of(sources, batch_size=32, rank=0, world_size=1, **options) as loader:
+        one = [order([batch]) for batch in loader]
+    for world in (2, 4):
+        parts = []
+        for rank in range(world):
+            with loader_of(sources, batch_size=32 // world, rank=rank, world_size=world, **options) as loader:
+                parts.append([order([batch]) for batch in loader])
+        assert [sum(batches, []) for batches in zip(*parts)] == one
+
+
+RESUMED = """
+import json, sys
+sys.path.insert(0, sys.argv[2])
+from pathlib import Path
+import test_mix
+cases = json.loads(sys.stdin.read())
+sources = test_mix.opened(Path(sys.argv[1]))
+out = []
+for i, state in enumerate(cases):
+    with test_mix.loader_of(sources, {"table": 3, "array": 2, "frame": 1}, "all", seed=3, threads=1 + i % 4) as loader:
+        loader.load_state_dict(state)
+        out.append([[batch["from"].tolist(), batch["row"].tolist(), batch["x"].tobytes().hex()] for batch in loader])
+print(json.dumps(out))
+"""
+
+
+def test_an_epoch_goes_on_in_a_new_process_bit_for_bit(folder, sources):
+    states, rest = [], []
+    draw = random.Random(7)
+    with loader_of(sources, {"table": 3, "array": 2, "frame": 1}, "all", seed=3) as loader:
+        for _ in range(20):
+            at = draw.randrange(1, len(loader))
+            batches = []
+            for i, batch in enumerate(loader, 1):
+                if i == at:
+                    states.append(loader.state_dict())
+                elif i > at:
+                    batches.append([batch["from"].tolist(), batch["row"].tolist(), batch["x"].tobytes().hex()])
+            rest.append(batches)
+    assert len(bytes.fromhex(states[0]["dataset"]["hashes"])) == 8 * 3  # one for each source
+    done = subprocess.run(
+        [sys.executable, "-c", RESUMED, str(folder), str(__file__.rpartition("/")[0])], input=json.dumps(states), capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == rest
+
+
+def test_a_state_names_the_source_that_is_another(sources):
+    """Of sources in memory too, which have no files to hash."""
+    memory = {name: fb.open({"x": np.arange(n, dtype="f4"), "id": np.arange(n)}).rows() for name, n in (("a", 50), ("b", 60), ("c", 70))}
+
+    def loader(mixed, **how):
+        return fb.mix(mixed, **how).loader("x", batch_size=8, framework="numpy")
+
+    with loader(memory) as first:
+        next(iter(first))
+        state = json.loads(json.dumps(first.state_dict()))
+    with loader(memory) as same:
+        same.load_state_dict(state)
+        assert same.state_dict()["batch"] == 1
+    other = {**memory, "c": fb.open({"x": np.arange(71, dtype="f4"), "id": np.arange(71)}).rows()}
+    with loader(other) as changed:
+        refused(lambda: changed.load_state_dict(state), fb.ChangedError, "source 'c'")
+    with loader(memory, weights={"a": 1, "b": 2, "c": 3}) as weighed:
+        refused(lambda: weighed.load_state_dict(state), ValueError, "a mixture whose weights and stop")
+
+
+def test_what_there_is_is_printed_and_pickles(sources):
+    mixture = fb.mix({name: sources[name] for name in ("table", "array")}, weights=[{"table": 3, "array": 1}, {"table": 1, "array": 1}])
+    assert mixture.names == ["table", "array"] and len(mixture) == 1900 and mixture.stop == "first" and mixture.sources["array"] is sources["array"]
+    text = repr(mixture)
+    assert "1,900 samples of 2 sources, an epoch ends with the first source" in text and "75.0%, then 50.0% of 1,200 rows" in text
+    again = pickle.loads(pickle.dumps(mixture))
+    assert repr(again) == text and again.weights == mixture.weights
+    with again.loader({"x": "x", "from": fb.source()}, batch_size=50, framework="numpy") as loader:
+        assert f"{len(loader):,} batches of 50 from 1,900 samples" in repr(loader) and loader.dataset is again
+        list(loader)
+        report = loader.report()
+        assert report.epochs[-1].samples == sum(source.samples for source in loader.sources().values()) == 1600 and "samples" in str(report)
+        assert len(loader.check()["x"]) == 50
+        with pickle.loads(pickle.dumps(loader)) as copy:
+            assert len(copy) == 32 and copy.dataset.weights == mixture.weights
+    with sources["table"].loader({"from": fb.source()}, batch_size=50, framework="numpy") as single:
+        assert single.sources() == {} and single.outputs["from"].names is None and not next(iter(single))["from"].any()
+
+
+def test_outputs_for_all_sources_windows_and_columns_by_default():
+    memory = {name: fb.open({"x": np.arange(n, dtype="f4"), "y": np.arange(n) * 2}) for name, n in (("a", 40), ("b", 90))}
+    with fb.mix(memory, stop="all").loader(batch_size=10, framework="numpy") as loader:  # data sets stand for their rows
+        batches = list(loader)
+        assert sorted(batches[0]) == ["x", "y"] and sum(len(batch["x"]) for batch in batches) == 130
+        assert all((batch["y"] == batch["x"] * 2).all() for batch in batches)
+    windows = {"a": memory["a"].windows(4), "b": memory["b"].windows(4)}
+    with fb.mix(windows).loader({"from": fb.source(), "x": "x"}, batch_size=10, framework="numpy") as loader:
+        assert next(iter(loader))["x"].shape == (10, 4)
+
+
+def test_mixtures_that_say_nothing_are_refused(sources):
+    table = sources["table"]
+    two = {"a": table, "b": sources["array"]}
+    refused(lambda: fb.mix({}), ValueError, "a mixture of no sources")
+    refused(lambda: fb.mix([table]), TypeError, "sources are named", "list")
+    refused(lambda: fb.mix({"a": "data.parquet"}), TypeError, "source 'a': samples are expected, not str")
+    refused(lambda: fb.mix({"a": fb.mix(two)}), TypeError, "mix its sources too")
+    refused(lambda: fb.mix(two, weights={"a": 1, "bb": 1}), ValueError, "weights: 'bb' is no source of the mixture: did you mean 'b'?")
+    refused(lambda: fb.mix(two, weights={"a": 1}), ValueError, "weights: source 'b' is missing", "0 leaves one out")
+    refused(lambda: fb.mix(two, weights={"a": 1, "b": -1}), ValueError, "weights['b']=-1", "from 0 on")
+    refused(lambda: fb.mix(two, weights={"a": 0, "b": 0}), ValueError, "weights are all 0")
+    refused(lambda: fb.mix(two, weights={"a": 1, "b": float("nan")}), ValueError, "weights['b']=nan")
+    refused(lambda: fb.mix(two, weights=[0.5, 0.5]), TypeError, "weights are a dict")
+    refused(lambda: fb.mix(two, weights=[]), TypeError, "weights are a dict")
+    refused(lambda: fb.mix(two, stop="last"), ValueError, "stop='last'", "'first', 'all'")
+    refused(lambda: fb.mix(two, stop=0), ValueError, "stop=0")
+    refused(lambda: fb.mix(two, probabilities=[1, 2]), TypeError, "mix() has no argument 'probabilities'", "weights=")
+    refused(lambda: fb.mix(two, weigths={"a": 1, "b": 1}), TypeError, "did you mean 'weights'?")
+    refused(lambda: fb.mix(two).split(train=0.5), AttributeError, "before they are mixed")
+    refused(lambda: fb.fit(fb.mix(two), "x"), TypeError, "not Mix", "fit each source")
+
+
+def test_outputs_that_differ_name_both_sources(sources):
+    two = fb.mix({"a": sources["table"], "b": sources["array"]})
+
+    def given(a, b):
+        return lambda: two.loader({"a": a, "b": b}, batch_size=8, framework="numpy")
+
+    refused(given({"x": "x"}, {"x": "id"}), ValueError, "source 'b': output 'x' is int64, and of source 'a' float32")
+    refused(given({"x": "x"}, {"x": fb.col(["x", "x"])}), ValueError, "source 'b': output 'x' has another shape", "source 'a'")
+    refused(given({"x": "x", "y": "x"}, {"x": "x"}), ValueError, "output 'y' is one of source 'a' and not of source 'b'")
+    refused(given({"x": "x"}, {"x": "x", "y": "x"}), ValueError, "output 'y' is one of source 'b' and not of source 'a'")
+    refused(given({"x": "x"}, {"x": "flow"}), fb.SchemaError, "source 'b'", "flow")
+    refused(given({"x": fb.encode("id")}, {"x": fb.encode("id")}), ValueError, "stand for other names in source 'b' than in source 'a'")
+    refused(lambda: two.loader({"a": {"x": "x"}, "c": {"x": "x"}}, batch_size=8), ValueError, "outputs: 'c' is no source")
+    refused(lambda: two.loader({"a": {"x": "x"}}, batch_size=8), ValueError, "outputs: source 'b' is missing")
+    with two.loader({"a": {"x": "x", "i": "id"}, "b": {"i": "id", "x": "x"}}, batch_size=8, framework="numpy") as loader:  # in any order
+        assert list(loader.outputs) == ["x", "i"]
+
+
+def test_options_that_no_mixture_has_are_refused_by_name(sources):
+    mixture = fb.mix({"a": sources["table"], "b": sources["array"]})
+    for options, what in (
+        ({"part": "1/2"}, "parts"), ({"batch_elements": 50}, "batches by rows"),
+        ({"diversity_files": 2}, "distinct files in a batch and batches from a superbatch"),
+        ({"max_superbatch_batches": 2}, "distinct files in a batch and batches from a superbatch"),
+    ):  # fmt: skip
+        refused(lambda: mixture.loader("x", **{"batch_size": 8, **options}), fb.UnsupportedError, f"a mixture has no {what}")
+    groups = fb.mix({"a": sources["table"].dataset.groups(rows=7), "b": sources["array"].dataset.groups(rows=9)})
+    refused(lambda: groups.loader("x", batch_size=8, bucket_samples=100), fb.UnsupportedError, "a mixture has no length buckets")
+    drawn = fb.mix({"a": sources["table"].resample(np.ones(1200), each_epoch=True), "b": sources["array"]})
+    refused(lambda: drawn.loader("x", batch_size=8), fb.UnsupportedError, "samples that are drawn anew in every epoch")
+    refused(lambda: mixture.loader("x", batch_size=8, memory="2KiB"), fb.BudgetError, "needs at least")
+    refused(lambda: mixture.loader("x", batch_sise=8), TypeError, "did you mean 'batch_size'?")
+    with mixture.loader("x", batch_size=8) as loader:
+        refused(lambda: loader.to_yaml("mixture.yaml"), ValueError, "a pipeline file describes one data set")
+
+
+def test_a_damaged_file_names_its_source(folder, sources, tmp_path):
+    path = tmp_path / "bad.parquet"
+    data = bytearray((folder / "table0.parquet").read_bytes())
+    page = pq.read_metadata(folder / "table0.parquet").row_group(2).column(1).data_page_offset
+    data[page : page + 8] = b"\xff" * 8
+    path.write_bytes(data)
+    bad = fb.open(path, cache_dir="").rows()
+    with fb.mix({"good": sources["array"], "bad": bad}, stop="all").loader("x", batch_size=8, framework="numpy") as loader:
+        with pytest.raises(fb.Error, match=r"bad\.parquet") as caught:
+            list(loader)
+    assert "source 'bad'" in str(caught.value)

@@ -523,8 +523,6 @@ static void add_column_ops(growing *g, const fby_output *o)
 
 static const fby_node *describe_output(fby__describing *d, const fby_output *o)
 {
-    static const char *const sources[] = {NULL,     "is_missing",  "is_null", "sample_index", "row_index",
-                                          "n_rows", "segment_ids", "lit",     "is_repeat"};
     growing g = {.d = d};
     bool lookup = o->make && o->make->kind == FBY_MAKE_LOOKUP, grouped = o->make && o->make->kind == FBY_MAKE_STANDARDIZE;
     size_t n = o->n_columns - (grouped && o->n_columns > 0); /* the key stands under `by` */
@@ -532,7 +530,7 @@ static const fby_node *describe_output(fby__describing *d, const fby_output *o)
         add_lookup(&g, o);
     else if (n)
         add(&g, "columns", n == 1 && !o->keep_axis ? a_text(d, o->columns[0]) : a_list_of_texts(d, o->columns, n));
-    add_text(&g, "from", sources[o->from]);
+    add_text(&g, "from", o->from == FBY_FROM_COLUMNS ? NULL : fby__from_words[o->from]);
     if (o->dtype != FBY_DTYPE_NONE && !(o->make && o->make->kind == FBY_MAKE_TIME))
         add_text(&g, "dtype", fby_dtype_name(o->dtype));
     if (o->from == FBY_FROM_LIT)

@@ -194,6 +194,14 @@ def test_what_there_is_is_printed_and_pickles(sources):
         assert single.sources() == {} and single.outputs["from"].names is None and not next(iter(single))["from"].any()
 
 
+def test_a_pipeline_file_of_one_data_set_may_say_its_source(sources, tmp_path):
+    with sources["table"].loader({"from": fb.source(), "x": "x"}, batch_size=50, framework="numpy") as loader:
+        loader.to_yaml(tmp_path / "p.yaml")
+    assert "from: source" in (tmp_path / "p.yaml").read_text()
+    with fb.pipeline(tmp_path / "p.yaml").loader(framework="numpy") as again:
+        assert not next(iter(again))["from"].any()
+
+
 def test_outputs_for_all_sources_windows_and_columns_by_default():
     memory = {name: fb.open({"x": np.arange(n, dtype="f4"), "y": np.arange(n) * 2}) for name, n in (("a", 40), ("b", 90))}
     with fb.mix(memory, stop="all").loader(batch_size=10, framework="numpy") as loader:  # data sets stand for their rows

@@ -34,6 +34,7 @@ from ._dataset import Dataset, open as _open
 from ._diagnose import Diagnosis, diagnose
 from ._forwarding import Forwarding
 from ._loader import Loader
+from ._mix import Mix
 from ._samples import Samples
 
 __all__ = ["DataModule", "Diagnose", "Metrics"]
@@ -76,7 +77,7 @@ class DataModule(_LightningDataModule):
     Parameters
     ----------
     train, val, test, predict : optional
-        What :func:`forebay.open` takes (a glob, a list of paths, …), or a data set, samples, or a loader.
+        What :func:`forebay.open` takes (a glob, a list of paths, …), or a data set, samples, a mixture, or a loader.
     outputs : dict, list of str or str, optional
         As :class:`forebay.Loader` takes them, for all four.
     batch_size : int, optional
@@ -123,7 +124,7 @@ class DataModule(_LightningDataModule):
                     options.update(shuffle=False, tail="uneven" if kind == "predict" else "auto", drop_last=None, part=None, part_key=None,
                                    diversity_files=None,
                                    max_superbatch_batches=None, bucket_samples=None)
-                samples = source if isinstance(source, (Samples, Dataset)) else _open(source)
+                samples = source if isinstance(source, (Samples, Mix, Dataset)) else _open(source)
                 source = samples.loader(self._outputs, batch_size=size, **options)
             self._loaders[kind] = source
         return self._loaders[kind]

@@ -202,6 +202,14 @@ def test_a_pipeline_file_of_one_data_set_may_say_its_source(sources, tmp_path):
         assert not next(iter(again))["from"].any()
 
 
+def test_a_data_module_takes_a_mixture(sources):
+    lightning = pytest.importorskip("forebay.lightning")
+    mixture = fb.mix({"a": sources["table"], "b": sources["array"]}, stop="all")
+    module = lightning.DataModule(mixture, mixture, outputs={"x": "x", "from": fb.source()}, batch_size=50)
+    assert len(module.train_dataloader()) == len(module.val_dataloader()) == 38
+    assert {int(i) for batch in module.val_dataloader() for i in batch["from"]} == {0, 1}
+
+
 def test_outputs_for_all_sources_windows_and_columns_by_default():
     memory = {name: fb.open({"x": np.arange(n, dtype="f4"), "y": np.arange(n) * 2}) for name, n in (("a", 40), ("b", 90))}
     with fb.mix(memory, stop="all").loader(batch_size=10, framework="numpy") as loader:  # data sets stand for their rows

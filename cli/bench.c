@@ -130,7 +130,8 @@ static int run(const cli_command *command, int argc, char **argv)
     else if (code == CLI_CONTINUE && o.compare && (o.save || o.against))
         code = cli_error(CLI_USAGE, NULL, "bench: --compare is of other loaders, --save and --against of this one: give one of them");
     else if (code == CLI_CONTINUE && o.compare && o.epochs)
-        code = cli_error(CLI_USAGE, "--seconds 10", "bench: --compare runs loaders of which not all have epochs: give --seconds or --batches");
+        code =
+            cli_error(CLI_USAGE, "--seconds 10", "bench: --compare runs loaders of which not all have epochs: give --seconds or --batches");
     else if (code == CLI_CONTINUE && o.today && !o.compare)
         code = cli_error(CLI_USAGE, "--compare --today loader.py:make()", "bench: --today is a loader that --compare runs beside this one");
     else if (code == CLI_CONTINUE && bench_settings(&o) == 1 && o.baseline.n && !o.compare)

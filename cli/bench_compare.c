@@ -50,8 +50,9 @@ static int add_outputs(const bench_load *load, const char *today, json_t *spec)
     json_object_set_new(spec, "outputs", outputs);
     json_object_set_new(spec, "beyond", beyond ? cli_json_text(cli_text_str(&why)) : json_null());
     if (beyond && !today)
-        code = cli_error(CLI_USAGE, "give the loader that you have: --today \"loader.py:make()\"",
-                         "bench: --compare takes rows of columns as they are, which other loaders can give as well; %s", cli_text_str(&why));
+        code =
+            cli_error(CLI_USAGE, "give the loader that you have: --today \"loader.py:make()\"",
+                      "bench: --compare takes rows of columns as they are, which other loaders can give as well; %s", cli_text_str(&why));
     cli_text_free(&why);
     if (beyond)
         return code;
@@ -155,8 +156,8 @@ int bench_compare(fby_dataset *ds, const bench_load *load, const bench_options *
 {
     const uint64_t n = load->opts.samples ? fby_samples_count(load->opts.samples) : fby_dataset_rows(ds);
     json_t *spec = json_pack("{s:I, s:o, s:I, s:f, s:f, s:I, s:f, s:I, s:b, s:I, s:b, s:s?, s:s?, s:s?}", "batch_size",
-                             (json_int_t)load->opts.batch_size, "options", options_json(&load->opts), "rows", (json_int_t)n, "work", o->work,
-                             "seconds",
+                             (json_int_t)load->opts.batch_size, "options", options_json(&load->opts), "rows", (json_int_t)n, "work",
+                             o->work, "seconds",
                              o->seconds > 0 ? o->seconds
                              : o->batches   ? BATCHES_SECONDS
                              : o->quick     ? 2.0

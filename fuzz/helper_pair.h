@@ -31,7 +31,8 @@ typedef struct message {
 static int helper_end = -1; /* what is sent here, the helper's loop takes */
 
 /* What libhdf5 loses is its own, and ends with the program. */
-__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void); /* asked for by the run-time, which may be a library */
+__attribute__((visibility("default"))) const char *
+__lsan_default_suppressions(void); /* asked for by the run-time, which may be a library */
 const char *__lsan_default_suppressions(void) { return "leak:libhdf5"; }
 
 /* Before libFuzzer opens anything: the program's descriptor has a fixed number. */

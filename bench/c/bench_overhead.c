@@ -101,8 +101,8 @@ int main(int argc, char **argv)
     const double event = event_ns(), cpu_clock = cpu_clock_ns();
     const fby_open_opts open = {.size = sizeof open};
     need(fby_dataset_open(&(fby_source){.path = argv[1]}, 1, &open, &ds, &err), &err);
-    const fby_loader_opts opts = {
-        FBY_LOADER_SIZES, .batch_size = strtoull(argv[2], NULL, 10), .memory_bytes = strtoull(argv[3], NULL, 10), .superbatch_samples = 100000};
+    const fby_loader_opts opts = {FBY_LOADER_SIZES, .batch_size = strtoull(argv[2], NULL, 10), .memory_bytes = strtoull(argv[3], NULL, 10),
+                                  .superbatch_samples = 100000};
     need(fby_loader_open(ds, &opts, &loader, &err), &err);
     const uint64_t begun = fby__now_ns(), cpu = fby__process_cpu_ns();
     uint64_t batches = 0;
@@ -119,7 +119,8 @@ int main(int argc, char **argv)
     atomic_store(&g_counting, false);
     const double spent = (double)(fby__process_cpu_ns() - cpu);
     const uint64_t n = atomic_load(&g_clocks) - batches, n_cpu = atomic_load(&g_cpu_clocks); /* without this program's own */
-    (void)printf("batches %" PRIu64 "\nclocks %" PRIu64 "\ncpu_clocks %" PRIu64 "\nevent_ns %.1f\ncpu_clock_ns %.1f\ncpu_seconds %.3f\nshare %.5f\n",
+    (void)printf("batches %" PRIu64 "\nclocks %" PRIu64 "\ncpu_clocks %" PRIu64
+                 "\nevent_ns %.1f\ncpu_clock_ns %.1f\ncpu_seconds %.3f\nshare %.5f\n",
                  batches, n, n_cpu, event, cpu_clock, 1e-9 * spent, ((double)n * event + (double)n_cpu * cpu_clock) / spent);
     fby_loader_close(loader);
     fby_dataset_close(ds);

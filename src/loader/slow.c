@@ -13,7 +13,7 @@
 
 #define DEFAULT_MS 50u
 #define MOST_NS 1000000000000000u
-#define STEPS_SEEN 8 /* before their mean says anything */
+#define STEPS_SEEN 8               /* before their mean says anything */
 #define SAYS_AGAIN_NS 10000000000u /* one message of so much time: the next one says how many there were */
 
 static const fby__load_job *job_of(const fby_loader *l, const fby__cache_entry *e)
@@ -74,7 +74,8 @@ void fby__slow_begin(fby_loader *l, uint64_t now)
 static uint64_t slow_ns(const fby_loader *l)
 {
     const fby_loader_opts *asked = &l->config.asked;
-    const uint64_t ms = asked->slow_next_ms ? asked->slow_next_ms : DEFAULT_MS, steps = fby__trace_counter(&l->engine.trace, FBY__COUNT_BATCHES);
+    const uint64_t ms = asked->slow_next_ms ? asked->slow_next_ms : DEFAULT_MS,
+                   steps = fby__trace_counter(&l->engine.trace, FBY__COUNT_BATCHES);
     if (!(asked->slow_next_share > 0) || steps <= STEPS_SEEN)
         return ms < MOST_NS / 1000000 ? ms * 1000000 : MOST_NS;
     const uint64_t work = atomic_load_explicit(&l->engine.trace.stage_ns[FBY__STAGE_WORK], memory_order_relaxed),

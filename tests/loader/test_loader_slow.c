@@ -101,8 +101,9 @@ static void the_limit_may_be_a_share_of_the_mean_step(void **state)
 static void a_share_is_above_0_and_no_limit_beside_another(void **state)
 {
     (void)state;
-    const fby_loader_opts wrong[] = {
-        {.batch_size = 8, .slow_next_share = -1}, {.batch_size = 8, .slow_next_share = NAN}, {.batch_size = 8, .slow_next_share = 0.1, .slow_next_ms = 5}};
+    const fby_loader_opts wrong[] = {{.batch_size = 8, .slow_next_share = -1},
+                                     {.batch_size = 8, .slow_next_share = NAN},
+                                     {.batch_size = 8, .slow_next_share = 0.1, .slow_next_ms = 5}};
     put_files("data", FILES);
     fby_dataset *ds = open_dataset("data", NULL);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

@@ -54,8 +54,9 @@ typedef struct fby_mix {
  * Open a loader over a mixture. All else is as of fby_loader_open(). The superbatch is shared by weight, and so is the budget by what each
  * source's part of it takes. Of opts, `samples` is not used.
  *
- * FBY_E_UNSUPPORTED: parts, diversity, batches by rows, length buckets, samples that are drawn anew in every epoch; FBY_E_ARG: weights, or
- * outputs that are not alike. Messages name the source. Threads: any. Blocks: as fby_loader_open(). Callbacks: as there. Since: 0.2
+ * FBY_E_UNSUPPORTED: parts, diversity, batches by rows, length buckets, samples that are drawn anew in every epoch; FBY_E_ARG: weights,
+ * outputs that are not alike, or data sets of files that were opened with different io. Messages name the source. Threads: any. Blocks: as
+ * fby_loader_open(). Callbacks: as there. Since: 0.2
  */
 FBY_API fby_status fby_loader_open_mix(const fby_mix *mix, const fby_loader_opts *opts, fby_loader **out, fby_error *err);
 

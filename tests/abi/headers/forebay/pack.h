@@ -64,7 +64,7 @@ typedef struct fby_pack_info {
     uint64_t written_bytes;             /* of the pack's files; dry run: 0 */
     uint32_t passes;                    /* over the data: 1, or 2 where rows are scattered first */
     uint32_t buckets;                   /* that rows are scattered into */
-    bool resumed;                       /* it went on where another one had stopped */
+    bool resumed;                       /* it went on where another one had stopped; a task: some of it, or all, was complete */
     bool verified;
     char contents[33];       /* of the source: 32 hex digits, as fby_loader_state has them */
     char rows_hash[33];      /* with verify: the sum */

@@ -374,6 +374,45 @@ def test_batches_of_long_values_take_turns_within_the_budget(tmp_path, run_pytho
     assert len(json.loads(done.stdout)) == 3
 
 
+def test_batches_that_wait_for_room_are_not_forgotten(tmp_path, run_python):
+    """What is ready behind a batch without room is no reason not to look whether there is room now: it hung within some tens of loaders."""
+    path = expanding_parquet(tmp_path / "long.parquet", 15, 200, 60_000)
+    run_python(
+        EXPANDING
+        + """
+    import numpy as np
+    ds = fb.open(sys.argv[1])
+    options = dict(batch_size=50, superbatch="2 blocks", streams=2, threads=2, prefetch=8, framework="numpy")
+    for seed in range(60):
+        with ds.rows().loader({"x": "c0"}, memory="120MiB", shuffle=False, seed=seed, **options) as loader:
+            n = 0
+            for batch in loader:
+                n += (np.asarray(batch["x"].values[::5003]) == ord("x")).size > 0
+        assert n == 60, (seed, n)
+    """,
+        path,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_whether_a_budget_does_is_no_question_of_threads(tmp_path, run_python, threads):
+    """All rows in one batch, of blocks that expand: with room for batch and blocks it comes, whatever is faster."""
+    path = expanding_parquet(tmp_path / "long.parquet", 15, 200, 60_000)
+    run_python(
+        EXPANDING
+        + """
+    ds = fb.open(sys.argv[1])
+    for seed in range(8):
+        with ds.rows().loader({"x": "c0"}, memory="420MiB", batch_size=3000, threads=int(sys.argv[2]), seed=seed, framework="numpy") as loader:
+            assert sum(len(batch["x"]) for batch in loader) == 3000
+    """,
+        path,
+        threads,
+        timeout=120,
+    )
+
+
 def test_scans_and_arrow_have_a_budget_although_nobody_stated_one(tmp_path, run_python):
     """Half of what the process may take: here 200 MiB, where a column decodes to 238."""
     path = expanding_parquet(tmp_path / "bomb.parquet", 1, 2_500, 100_000, columns=2)
@@ -506,5 +545,5 @@ def test_generated_files_stay_within_their_budgets():
     """A few of those of `make budgets`."""
     pytest.importorskip("h5py")
     script = pathlib.Path(__file__).parents[1] / "stress" / "budgets.py"
-    done = subprocess.run([sys.executable, str(script), "--files", "5", "--seed", "3"], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, str(script), "--files", "5", "--seed", "3", "--refused-s", "2"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -177,7 +177,7 @@ def test_ranks_share_the_bytes_of_an_epoch(large, kind):
 def test_ranks_need_the_memory_of_their_share_and_keep_within_it(large, options):
     smallest = []
     for world in (1, 2, 4, 8):
-        how = {"batch_size": 512 // world, "rank": world - 1, "world_size": world, "tail": "wrap", "threads": 2, "framework": "numpy", **options}
+        how = {"batch_size": 512 // world, "rank": world - 1, "world_size": world, "tail": "wrap", "threads": 1, "framework": "numpy", **options}
         with large.loader({"x": COLUMNS}, **how) as l:
             smallest.append(l.report().budget_minimum_bytes)
         with pytest.raises(fb.BudgetError, match=f"at least {smallest[-1]} bytes"):

@@ -21,7 +21,7 @@ import tempfile
 
 import budget_files
 
-SLACK, REFUSED_S = 64 << 20, 0.1
+SLACK = 64 << 20
 
 CHILD = """if True:
     import ctypes, gc, json, os, re, resource, sys, time
@@ -175,6 +175,7 @@ def main():
     parser.add_argument("--files", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="begin with this file: all before are made, and not read")
+    parser.add_argument("--refused-s", type=float, default=0.1, help="the longest that a loader may take to be refused")
     parser.add_argument("--limit", action="store_true", help="end the address space of the process at the budget and 64 MiB")
     parser.add_argument("--cgroup", action="store_true", help="run in a control group whose limit is the budget and 64 MiB")
     options = parser.parse_args()
@@ -210,7 +211,7 @@ def main():
                 wrong.append(f"{path.name}: {name} took {peak / 2**20:.1f} MiB with a budget of {memory / 2**20:.1f} ({how})")
             if how not in ("fits", "refused"):
                 print(f"{path.name}: {name}, {memory / 2**20:.1f} MiB: {how}: {error}")
-        if slowest > REFUSED_S:
+        if slowest > options.refused_s:
             wrong.append(f"{path.name}: a loader was refused after {slowest:.2f} s")
         print(f"{path.name}: {len(done)} readings, at most {max(peak - memory for _, memory, peak, *_ in done) / 2**20:.1f} MiB beyond", flush=True)
     if group:

@@ -97,8 +97,9 @@ static fby_status read_image(const char *path, size_t least, fby__buf *out)
         goto done;
     }
     out->n = out->cap = (size_t)st.st_size;
-    out->data = fby__malloc(out->n);
-    status = out->data ? read_whole(fd, out->data, out->n) : FBY_E_NOMEM;
+    if (!(out->data = fby__malloc(out->n))) /* a file that is no index, however large, counts as absent */
+        goto done;
+    status = read_whole(fd, out->data, out->n);
     /* Its use counts when old ones are dropped; atime may be off. Failing to say so is harmless. */
     (void)futimens(fd, NULL);
 done:

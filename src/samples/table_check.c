@@ -13,11 +13,14 @@
 
 static const char CHECKED[8] = {'F', 'B', 'Y', 'C', 'H', 'E', 'C', 'K'};
 
+static bool is_number(const fby_field *field) { return field->kind == FBY_KIND_INT || field->kind == FBY_KIND_FLOAT; }
+
+/* Text with text, numbers with numbers by their value, and otherwise what is of one type. */
 static bool comparable(const fby__read_column *a, const fby__read_column *b)
 {
     const fby_field *x = a->in.leaf, *y = b->in.leaf;
     const bool texts = fby__read_column_is_text(a) && fby__read_column_is_text(b);
-    return texts || (x->kind == y->kind && x->unit == y->unit && a->layout.dtype == b->layout.dtype);
+    return texts || (is_number(x) && is_number(y)) || (x->kind == y->kind && x->unit == y->unit && a->layout.dtype == b->layout.dtype);
 }
 
 fby_status fby__key_check_init(fby__key_check *k, const fby__sample_base *base, fby_error *err)
@@ -38,6 +41,8 @@ uint64_t fby__key_hash(const fby__value *v)
 {
     const double real = v->real + 0.0; /* -0 is 0 */
     fby__hash128 hash = {.lo = (uint64_t)v->kind};
+    if (v->kind == FBY__VALUE_FLOAT && real >= -0x1p63 && real < 0x1p63 && real == (double)(int64_t)real) /* 7.0 is 7 */
+        return fby__key_hash(&(fby__value){.kind = FBY__VALUE_NUMBER, .number = (int64_t)real});
     switch (v->kind) {
     case FBY__VALUE_NUMBER: hash = fby__hash_more(hash, &v->number, sizeof v->number); break;
     case FBY__VALUE_FLOAT: hash = fby__hash_more(hash, &real, sizeof real); break;

@@ -389,3 +389,16 @@ def test_parquet_beside_hdf5(tmp_path):
     with fb.open(tmp_path, cache_dir="").loader({"x": "x"}, batch_size=500, shuffle=False, threads=2, framework="numpy") as loader:
         got = np.concatenate([batch["x"] for batch in loader])
     np.testing.assert_array_equal(got, np.concatenate([x + i for i in range(8) for _ in range(2)]))
+
+
+def test_a_cache_file_of_any_size_counts_as_absent(tmp_path):
+    pq = pytest.importorskip("pyarrow.parquet")
+    paths = [tmp_path / f"{i}.parquet" for i in range(2)]
+    for path in paths:
+        pq.write_table(pa.table({"x": range(10)}), path)
+        os.utime(path, (1_600_000_000, 1_600_000_000))  # what has just been written is not kept yet
+    assert len(fb.open(paths, cache_dir=tmp_path / "cache")) == 20
+    (index,) = (tmp_path / "cache").glob("*.fbyindex")
+    size = index.stat().st_size
+    os.truncate(index, 1 << 40)  # a hole
+    assert len(fb.open(paths, cache_dir=tmp_path / "cache")) == 20 and index.stat().st_size == size

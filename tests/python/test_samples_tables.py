@@ -142,6 +142,10 @@ def test_a_table_of_other_files_is_known_by_the_keys(tmp_path):
     want = places(with_keys(pa.array(key)))
     with pytest.raises(fb.DataError, match=r"row 0 of '.*batch_1.parquet' has event_id = 1000, row 0 of the table.* says 1007"):
         with_keys(pa.array(key + 7))
+    for of_table in (np.int16, np.uint64, np.float32, np.float64):  # whatever the table's type
+        assert places(with_keys(pa.array(key.astype(of_table)))) == want
+        with pytest.raises(fb.DataError, match="row 0 of .* has event_id = 1000, row 0 of the table.* says 1007"):
+            with_keys(pa.array((key + 7).astype(of_table)))
     last = key.copy()
     last[-1] += 1
     with pytest.raises(fb.DataError, match=r"batch_5.parquet' has event_id = 5413, row 299 of the table.* says 5414"):

@@ -51,7 +51,8 @@ static const char *read_key(const char *dir, fby__siphash_key *out, bool *out_fo
         return "its path is too long";
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
     if (fd < 0)
-        return errno == ENOENT || errno == ENOTDIR ? NULL : "its key '" KEY_NAME "' cannot be read, as when another user made it; name another directory";
+        return errno == ENOENT || errno == ENOTDIR ? NULL
+                                                   : "its key '" KEY_NAME "' cannot be read, as another user's; name another directory";
     if (fstat(fd, &st) != 0 || !is_ours(&st) || (st.st_mode & (S_IRGRP | S_IROTH)))
         why = "its key '" KEY_NAME "' belongs to another user, or others may read it; remove it";
     else if (!S_ISREG(st.st_mode) || st.st_size != sizeof *out || read_whole(fd, out->bytes, sizeof out->bytes) != FBY_OK)

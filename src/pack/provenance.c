@@ -4,24 +4,32 @@
  * Files and plan are functions of the source and the options. What only one run knows (where the source lay, its fingerprint with the times of
  * files, the hash of its rows) is the manifest's alone, but for the fingerprint: an unfinished pack goes on with files of the same times only.
  */
+#include "base/utf8.h"
 #include "dataset/dataset.h"
 #include "pack/pack_impl.h"
 
 #include <stdio.h>
 #include <string.h>
 
+/* JSON is UTF-8: a byte that is none, of a file's name, is written as \xff, as the library prints it elsewhere. */
 static int put_text_n(fby__buf *b, const char *text, size_t n)
 {
     int failed = fby__buf_put(b, "\"", 1);
-    for (size_t i = 0; i < n; i++) {
+    const uint8_t *at = (const uint8_t *)text, *end = at + n;
+    while (at < end) {
         char escaped[8];
-        const unsigned char c = (unsigned char)text[i];
-        if (c == '"' || c == '\\')
-            failed |= fby__buf_put(b, (char[]){'\\', (char)c}, 2);
-        else if (c < 32)
-            failed |= fby__buf_put(b, escaped, (size_t)snprintf(escaped, sizeof escaped, "\\u%04x", c));
-        else
-            failed |= fby__buf_put(b, text + i, 1);
+        const uint8_t *next = at;
+        const bool valid = fby__utf8_next(&next, end) >= 0;
+        if (!valid) {
+            failed |= fby__buf_put(b, escaped, (size_t)snprintf(escaped, sizeof escaped, "\\\\x%02x", *at));
+        } else if (*at == '"' || *at == '\\') {
+            failed |= fby__buf_put(b, (char[]){'\\', (char)*at}, 2);
+        } else if (*at < 32) {
+            failed |= fby__buf_put(b, escaped, (size_t)snprintf(escaped, sizeof escaped, "\\u%04x", *at));
+        } else {
+            failed |= fby__buf_put(b, at, (size_t)(next - at));
+        }
+        at = next;
     }
     return failed | fby__buf_put(b, "\"", 1);
 }

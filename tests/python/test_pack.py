@@ -496,3 +496,12 @@ def test_where_the_source_lies_decides_no_byte_and_no_resuming(tmp_path):
     a, b = contents(tmp_path / "whole"), contents(tmp_path / "out")
     assert json.loads(a.pop("_pack.json"))["source_root"] == str(src) and json.loads(b.pop("_pack.json"))["source_root"] == str(tmp_path / "moved")
     assert a == b
+
+
+def test_a_manifest_is_json_whatever_the_source_is_called(tmp_path):
+    folder = os.fsencode(tmp_path / "bad") + b"\xff \xc3\xa9"
+    os.mkdir(folder)
+    pq.write_table(pa.table({"x": range(10)}), tmp_path / "a.parquet")  # pyarrow wants a name of characters
+    os.rename(tmp_path / "a.parquet", folder + b"/a.parquet")
+    fb.pack(os.fsdecode(folder), tmp_path / "out")
+    assert json.loads((tmp_path / "out/_pack.json").read_text("utf-8"))["source_root"].endswith("bad\\xff é")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._dataset import Dataset
@@ -30,3 +30,15 @@ def dropped(samples: "Samples", names: tuple[str, ...]) -> str | None:
     lacks = [note for name in names if (note := lacking(samples.dataset, name))]
     why = f" ({'; '.join(lacks)}, which missing_columns=\"fill\" makes missing values)" if lacks else ""
     return f"{notes[0]}{why}: take the columns that they have no values of out of drop_missing, or the files out of the data set, to say which is meant"
+
+
+def cut_short(core: Any, epoch: int) -> str | None:
+    """With parts: that an epoch was left where the first one, which is shorter, has its end: the program has asked for the length once. None where not."""
+    state, first = core.state(), core.count_of(0)[0]
+    if state["epoch"] != epoch or state["batch"] != first or core.counts()[0] <= first:
+        return None
+    return (
+        f"epoch {epoch} has {core.counts()[0]} batches, and {first} of them were taken, as many as epoch 0 has. With part=, epochs differ in length, and a "
+        "program that asks for len() only once leaves out the rest: give Lightning's Trainer reload_dataloaders_every_n_epochs=1, or use "
+        "forebay.lightning.DataModule"
+    )

@@ -292,6 +292,7 @@ class Loader(Known):
         self._rows_by_source = samples._rows_of(outputs)
         self._rows = self._rows_by_source[0]
         self._arguments: dict[str, Any] = {**options, **forms}
+        self._has_parts = part is not None
         # Where the next iter() begins, and whether that is also where the loader stands: until then the core knows better.
         self._next = (0 if epoch is None else count(epoch, "epoch", 0, 2**64 - 1), 0)
         self._moved = True
@@ -423,6 +424,8 @@ class Loader(Known):
     def _begin(self, where: tuple[int, int], follow: bool = False) -> Any:
         """Begin an epoch at a batch; its iterator. `follow`: the iterator that there is, which has given nothing, gives this epoch's batches."""
         begun = self._core.epochs_begun
+        if self._has_parts and self._epoch is not None and not self._moved and (left := _hints.cut_short(self._core, self._epoch)):
+            warnings.warn(left, stacklevel=4)
         self._torch_memory.note(self._epoch)
         iterator = self._core.begin(*where, follow)
         if self._transform is not None and self._core.epochs_begun != begun:  # else it goes on as it is, and its thread with it

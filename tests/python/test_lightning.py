@@ -243,6 +243,26 @@ def test_every_file_comes_once_in_a_sweep_whoever_makes_the_iterators(files, giv
         assert sorted(a for epoch in sweep for batch in model.seen[epoch] for a in batch) == list(range(FILES * N))
 
 
+def test_parts_that_the_trainer_cuts_short_are_warned_of(tmp_path):
+    """Of six files one is longer, so that the two parts of a sweep differ in length, and with them the epochs."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    paths = []
+    for i, rows in enumerate((10, 10, 10, 30, 10, 10)):
+        paths.append(tmp_path / f"{i}.parquet")
+        pq.write_table(pa.table({"a": np.arange(rows), "x": np.zeros(rows, np.float32)}), paths[-1])
+    for reload, epochs in ((0, 8), (1, 8)):
+        with fb.open(paths).rows().loader(["a", "x"], framework="torch", batch_size=10, part="3 files", seed=1) as loader:
+            lengths = [loader._core.count_of(epoch)[0] for epoch in range(epochs)]
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                trainer(max_epochs=epochs, reload_dataloaders_every_n_epochs=reload).fit(Parts(None, loader, None), loader)
+        said = [str(w.message) for w in caught if "asks for len() only once" in str(w.message)]
+        longer = [epoch for epoch in range(epochs - 1) if lengths[epoch] > lengths[0]]  # after the last one nothing begins
+        assert longer and (bool(said) == (reload == 0)), (lengths, said)
+        if said:
+            assert f"epoch {longer[0]} has {lengths[longer[0]]} batches, and {lengths[0]} of them were taken" in said[0]
+
+
 class Anew(Parts):
     """Makes a loader whenever Lightning asks for one, as many do, and says which epoch it begins with."""
 

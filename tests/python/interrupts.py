@@ -21,6 +21,7 @@ def default_sigint():
         signal.signal(signal.SIGINT, before)
 
 
+@default_sigint()
 def interrupt(work, after=AFTER):
     """Call `work`, which is ended by KeyboardInterrupt, soon after it was sent."""
     sent = []

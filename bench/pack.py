@@ -1,0 +1,315 @@
+#!/usr/bin/env python3
+"""Packs: how fast they load beside what is written by hand, and how fast they are made beside those that shuffle files too.
+
+    bench/pack.py [load shuffle] [--runs 5]          both by default; writes results/pack_load.csv and results/pack_shuffle.csv
+
+load      a float32 matrix of 2,000,000 × 64, page cache warm, batches of 1,024 in full random order: Forebay over the pack, and a NumPy memory map
+          with `take` in the training loop, or in a thread a core. The ceiling: random rows of 256 bytes gathered by a C program, on all cores.
+shuffle   a global shuffle of ten times the memory allowed, Parquet to Parquet; the bound: all bytes read twice and written twice by the disk as it
+          was measured. Beside it DuckDB's ORDER BY random(), Hugging Face's shuffle().flatten_indices() and Ray Data, where they are installed.
+
+A contestant runs in a process of its own: `bench/pack.py --one NAME …`.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import common
+
+ROWS, WIDTH, BATCH = 2_000_000, 64, 1024
+MIB = 1 << 20
+ROW_GROUP = 20_000
+SHUFFLED_ROWS = 8_000_000  # × 64 float32: 2 GiB
+MEMORY = SHUFFLED_ROWS * WIDTH * 4 // 10
+
+
+# ---- data ----
+
+
+def whole(path, make):
+    if not path.exists():
+        partial = path.with_name("partial-" + path.name)
+        make(partial)
+        partial.rename(path)
+    return path
+
+
+def matrix():
+    folder = common.scratch() / "pack"
+    folder.mkdir(exist_ok=True)
+    return whole(folder / "x.npy", lambda path: np.save(open(path, "wb"), np.random.default_rng(1).standard_normal((ROWS, WIDTH), np.float32)))
+
+
+def packed():
+    import forebay as fb
+
+    folder = matrix().with_name("packed")
+    if not (folder / "_pack.json").exists():
+        fb.pack(fb.open({"x": np.load(matrix(), mmap_mode="r")}), folder, seed=1)
+    return folder
+
+
+def table():
+    """Files of incompressible floats, as large on disk as in memory: what a shuffle moves, not what a codec does."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def make(folder):
+        folder.mkdir()
+        for i in range(8):
+            values = np.random.default_rng(i).standard_normal((WIDTH, SHUFFLED_ROWS // 8), np.float32)
+            pq.write_table(pa.table({f"f{c:02d}": column for c, column in enumerate(values)}), folder / f"part-{i}.parquet", row_group_size=ROW_GROUP,
+                           use_dictionary=False, compression="none")  # fmt: skip
+
+    matrix()
+    return whole(common.scratch() / "pack" / "table", make)
+
+
+# ---- loading: contestants ----
+
+
+def load_forebay(_):
+    import forebay as fb
+
+    samples = fb.open(packed(), immutable=True, io="mmap").rows()
+    with samples.loader({"x": "x"}, batch_size=BATCH, shuffle="full", seed=1, memory=1024 * MIB, framework="numpy") as loader:
+        while True:
+            yield from (batch["x"] for batch in loader)
+
+
+def orders():
+    rng = np.random.default_rng(1)
+    while True:
+        order = rng.permutation(ROWS)
+        yield from (order[i : i + BATCH] for i in range(0, ROWS, BATCH))
+
+
+def load_take(_):
+    x = np.load(matrix(), mmap_mode="r")
+    for rows in orders():
+        yield x.take(rows, axis=0)
+
+
+def load_take_threads(_):
+    import collections
+    from concurrent.futures import ThreadPoolExecutor
+
+    x = np.load(matrix(), mmap_mode="r")
+    cores = len(os.sched_getaffinity(0))
+    with ThreadPoolExecutor(cores) as pool:
+        ahead = collections.deque()
+        for rows in orders():
+            ahead.append(pool.submit(x.take, rows, axis=0))
+            if len(ahead) > 4 * cores:
+                yield ahead.popleft().result()
+
+
+def load_rate(make, seconds):
+    """Rows a second, after a second of warm-up."""
+    begin, rows, started = time.perf_counter(), 0, None
+    for batch in make(None):
+        if batch.shape != (BATCH, WIDTH) and batch.shape[0] == BATCH:
+            raise ValueError(f"a batch of {batch.shape}")
+        now = time.perf_counter()
+        if started is None:
+            if now - begin > 1:
+                started = now
+            continue
+        rows += len(batch)
+        if now - started > seconds:
+            return {"rows_per_s": rows / (now - started)}
+
+
+# ---- shuffling: contestants, each from a folder of Parquet files to another ----
+
+
+def shuffle_forebay(source, to):
+    import forebay as fb
+
+    fb.pack(source, to, seed=1, format="parquet", codec="none", batch=ROW_GROUP, memory=MEMORY, progress=False)
+
+
+def shuffle_duckdb(source, to):
+    import duckdb
+
+    connection = duckdb.connect(str(to) + ".db")
+    connection.execute(f"SET memory_limit = '{MEMORY // MIB}MiB'; SET temp_directory = '{to}.tmp'; SET preserve_insertion_order = true")
+    connection.execute(f"COPY (SELECT * FROM '{source}/*.parquet' ORDER BY random()) TO '{to}' (FORMAT parquet, COMPRESSION uncompressed, "
+                       f"ROW_GROUP_SIZE {ROW_GROUP})")  # fmt: skip
+
+
+def shuffle_huggingface(source, to):
+    os.environ["HF_HUB_OFFLINE"], os.environ["HF_DATASETS_CACHE"] = "1", str(to) + ".cache"
+    import datasets
+
+    datasets.disable_progress_bars()
+    files = sorted(map(str, Path(source).glob("*.parquet")))
+    data = datasets.load_dataset("parquet", data_files=files, split="train").shuffle(seed=1).flatten_indices(num_proc=os.cpu_count())
+    data.to_parquet(str(to))
+
+
+def shuffle_ray(source, to):
+    import ray
+
+    ray.init(object_store_memory=MEMORY, logging_level="error")
+    ray.data.read_parquet(str(source)).random_shuffle(seed=1).write_parquet(str(to))
+
+
+ONE = {name: value for name, value in globals().items() if name.startswith(("load_", "shuffle_")) and name != "load_rate"}
+
+
+def one(name, seconds, source, to):
+    try:
+        if name.startswith("load_"):
+            result = load_rate(ONE[name], seconds)
+        else:
+            begin = time.perf_counter()
+            ONE[name](source, to)
+            os.sync()
+            result = {"seconds": time.perf_counter() - begin}
+    except ImportError as error:
+        result = {"skipped": f"{error.name} is not installed"}
+    print(json.dumps(result))
+
+
+def contestant(name, *, seconds=0, source="", to="", python=sys.executable, timeout=900):
+    """What one contestant says, with the largest memory that it and its children held."""
+    before = time.perf_counter()
+    process = subprocess.Popen([python, __file__, "--one", name, str(seconds), str(source), str(to)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               start_new_session=True)  # fmt: skip
+    peak = 0
+    while process.poll() is None and time.perf_counter() - before < timeout:
+        peak = max(peak, group_rss(process.pid))
+        time.sleep(0.02)
+    if process.poll() is None:
+        os.killpg(process.pid, 9)
+        process.wait()
+        return {"skipped": f"no result within {timeout} s"}
+    text, errors = process.communicate()
+    if process.returncode:
+        return {"skipped": "failed: " + (errors.strip().splitlines() or ["no output"])[-1][:160]}
+    return {**json.loads(text.splitlines()[-1]), "peak": peak}
+
+
+def group_rss(session):
+    """Private memory (not mapped files) of all processes of a session, in bytes."""
+    total = 0
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                if os.getsid(int(entry)) == session:
+                    total += int(next(line for line in open(f"/proc/{entry}/status") if line.startswith("RssAnon")).split()[1]) << 10
+            except (OSError, StopIteration):
+                pass
+    return total
+
+
+# ---- the two questions ----
+
+
+def load(runs, seconds):
+    packed()
+    common.warm_page_cache([matrix(), *packed().glob("*.arrow")])
+    (program,) = common.build_c("bench_ceilings")
+    cores = len(os.sched_getaffinity(0))
+
+    def gather():
+        line = subprocess.run([str(program), "gather", "-j", str(cores), "-r", str(4 * WIDTH), "-m", "512"], capture_output=True, text=True, check=True).stdout
+        return {"rows_per_s": common.keyed(line)["gb_per_s"] * 1e9 / (4 * WIDTH)}
+
+    found = common.interleave({"ceiling": gather, **{name: lambda n=name: contestant(n, seconds=seconds) for name in ONE if name.startswith("load_")}}, runs)
+    out = common.Csv("pack_load.csv", ["loader", "rows_per_s_median", "spread", "forebay_ratio", "runs"])
+    shown = common.Table(f"Loading a pack: {ROWS:,} rows of {4 * WIDTH} bytes, full shuffle, warm", [("loader", -42), ("rows/s", 9), ("spread", 7), ("Forebay is", 11)])
+    names = {"ceiling": f"gather of random rows in C, {cores} threads", "load_forebay": "forebay, pack mapped", "load_take": "NumPy memory map, take in the loop",
+             "load_take_threads": f"NumPy memory map, take in {cores} threads"}  # fmt: skip
+    ours = [result["rows_per_s"] for result in found["load_forebay"]]
+    for name, results in found.items():
+        rates = [result["rows_per_s"] for result in results]
+        ratio = common.median([a / b for a, b in zip(ours, rates)])
+        shown.row(names[name], common.si(common.median(rates)), f"{common.spread(rates):.0%}", f"{ratio:.2f}×")
+        out.add(loader=names[name], rows_per_s_median=common.median(rates), spread=common.spread(rates), forebay_ratio=ratio, runs=runs)
+    out.write()
+
+
+def disk_rate(folder):
+    """GB a second of writing and of reading 1 GiB, synced and from a page cache that has forgotten it."""
+    path, block = folder / "probe", np.random.default_rng(1).bytes(16 * MIB)
+    begin = time.perf_counter()
+    with open(path, "wb", buffering=0) as file:
+        for _ in range(64):
+            file.write(block)
+        os.fsync(file.fileno())
+    written = time.perf_counter() - begin
+    common.drop_page_cache([path])
+    begin = time.perf_counter()
+    common.warm_page_cache([path])
+    read = time.perf_counter() - begin
+    path.unlink()
+    return {"write": 1024 * MIB / written, "read": 1024 * MIB / read}
+
+
+def shuffle(runs):
+    source = table()
+    files = sorted(source.glob("*.parquet"))
+    size = sum(file.stat().st_size for file in files)
+    target = source.with_name("shuffled")
+
+    def run(name, python=sys.executable):
+        common.drop_page_cache(files)
+        shutil.rmtree(target, ignore_errors=True)
+        try:
+            return contestant(name, source=source, to=target, python=python)
+        finally:
+            for path in target.parent.glob(target.name + "*"):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def bound():
+        disk = disk_rate(source.parent)
+        return {"seconds": 2 * size / disk["write"] + 2 * size / disk["read"], "peak": 0}
+
+    rivals = common.rival_python()
+    found = common.interleave({"bound": bound, "shuffle_forebay": lambda: run("shuffle_forebay"), "shuffle_duckdb": lambda: run("shuffle_duckdb"),
+                               "shuffle_huggingface": lambda: run("shuffle_huggingface", rivals), "shuffle_ray": lambda: run("shuffle_ray", rivals)}, runs)  # fmt: skip
+    out = common.Csv("pack_shuffle.csv", ["tool", "seconds_median", "spread", "peak_mib", "forebay_ratio", "runs", "note"])
+    shown = common.Table(f"Shuffling {size / MIB:,.0f} MiB of Parquet with {MEMORY // MIB} MiB", [("tool", -36), ("s", 7), ("spread", 7), ("peak MiB", 9), ("Forebay is", 11)])
+    names = {"bound": "the disk: read twice, written twice", "shuffle_forebay": "forebay pack", "shuffle_duckdb": "DuckDB, ORDER BY random()",
+             "shuffle_huggingface": "Hugging Face, flatten_indices", "shuffle_ray": "Ray Data, random_shuffle"}  # fmt: skip
+    ours = [result["seconds"] for result in found["shuffle_forebay"]]
+    for name, results in found.items():
+        if "skipped" in results[0]:
+            shown.row(names[name], results[0]["skipped"])
+            out.add(tool=names[name], note=results[0]["skipped"])
+            continue
+        times, peak = [result["seconds"] for result in results], max(result["peak"] for result in results) / MIB
+        ratio = common.median([b / a for a, b in zip(ours, times)])
+        shown.row(names[name], f"{common.median(times):.1f}", f"{common.spread(times):.0%}", f"{peak:,.0f}", f"{ratio:.2f}×")
+        out.add(tool=names[name], seconds_median=common.median(times), spread=common.spread(times), peak_mib=round(peak), forebay_ratio=ratio, runs=runs)
+    out.write()
+
+
+def main():
+    if sys.argv[1:2] == ["--one"]:
+        return one(sys.argv[2], float(sys.argv[3]), *sys.argv[4:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="*", help="load, shuffle")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=3)
+    options = parser.parse_args()
+    print(common.machine(), flush=True)
+    common.warn_when_busy()
+    if not options.what or "load" in options.what:
+        load(options.runs, options.seconds)
+    if not options.what or "shuffle" in options.what:
+        shuffle(options.runs)
+
+
+if __name__ == "__main__":
+    main()

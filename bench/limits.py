@@ -37,7 +37,7 @@ def numbers(n, width, kind="f4", decimals=None):
 
     def columns():
         rng = np.random.default_rng(1)
-        values = rng.standard_normal((width, n)).astype(kind)
+        values = (1e6 * rng.standard_normal((width, n)) if kind == "i4" else rng.standard_normal((width, n))).astype(kind)
         return {f"c{i}": values[i] if decimals is None else values[i].round(decimals) for i in range(width)}
 
     return columns
@@ -47,8 +47,9 @@ def tiny_chunks(path):
     import h5py
     import numpy as np
 
-    with h5py.File(path, "w") as file:
-        file.create_dataset("x", data=np.random.default_rng(1).standard_normal((3_000_000, 4)).astype("f4"), chunks=(16, 4), compression="gzip")
+    values = np.random.default_rng(1).standard_normal((800_000, 4)).astype("f4")
+    with h5py.File(path, "w", libver="latest") as file:  # whose index of chunks is written in seconds
+        file.create_dataset("x", data=values, chunks=(2, 4), shuffle=True)
 
 
 def heavy_tail():
@@ -62,7 +63,7 @@ def heavy_tail():
 DATA = {
     "plain": parquet("plain", numbers(3_000_000, 16), 20_000, compression="none"),
     "heavy": parquet("heavy", numbers(600_000, 16, decimals=2), 20_000, compression="brotli", compression_level=9),
-    "coded": parquet("coded", numbers(2_000_000, 16, decimals=1), 20_000, compression="none", use_dictionary=True),
+    "coded": parquet("delta", numbers(2_000_000, 16, kind="i4"), 20_000, compression="none", column_encoding="DELTA_BINARY_PACKED"),
     "light": parquet("light", numbers(600_000, 16, decimals=2), 20_000, compression="lz4"),
     "huge": parquet("huge", numbers(4_000_000, 16, decimals=2), 250_000, compression="zstd"),
     "tiny": ("tiny.h5", tiny_chunks),
@@ -88,9 +89,9 @@ MARGIN = 0.3  # of a cure's predicted factor
 CASES = [
     ("disk", "storage", "plain", {"memory": 32 * MIB, "superbatch": 100_000, "delay_us": 20_000, "work_us": 100}),
     ("codec", "decompress", "heavy", {"memory": 32 * MIB, "superbatch": 100_000, "batch": 4_096, "work_us": 100}),
-    ("tiny-chunks", "decode", "tiny", {"memory": 32 * MIB, "superbatch": 100_000, "batch": 32_768}),
+    ("tiny-chunks", "decode", "tiny", {"memory": -1, "superbatch": 100_000, "batch": 32_768}),
     ("one-thread", "threads", "huge", {"memory": -1, "superbatch": 200_000, "threads": 1, "batch": 32_768}),
-    ("budget", "memory", "heavy", {"memory": -1, "superbatch": 200_000, "work_us": 100}),
+    ("budget", "memory", "heavy", {"memory": -1, "superbatch": 200_000, "batch": 4_096, "work_us": 400}),
     ("transform", "transform", "plain", {"memory": 64 * MIB, "superbatch": 100_000, "transform_us": 4_000, "work_us": 1_000}),
     ("transfer", "transfer", "plain", {"memory": 64 * MIB, "superbatch": 100_000, "transfer_us": 4_000, "work_us": 1_000}),
     ("model", "model", "plain", {"memory": 64 * MIB, "superbatch": 100_000, "work_us": 5_000}),

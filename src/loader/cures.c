@@ -16,7 +16,7 @@
 #define GOOD 0.9            /* what is held up could be so busy */
 #define FAST_CODEC 2e9      /* bytes a second that a core decompresses of LZ4, Snappy or fast Zstandard, at least */
 #define LITTLE_PADDING 0.05 /* what length buckets leave */
-#define FILL 0.1            /* of what gathering a row costs, filling one up */
+#define FILL 0.06           /* of what gathering a row costs, filling one up */
 #define ROOM 0.9            /* of the memory that was available */
 #define LONGER 4            /* epochs, so many times */
 

@@ -37,6 +37,8 @@ fby__allowance *fby__alloc_within(fby__allowance *allowance)
     return before;
 }
 
+bool fby__alloc_is_tight(void) { return t_allowance && t_allowance->tight; }
+
 static bool may_allocate(size_t n)
 {
     if (fby__alloc_should_fail())

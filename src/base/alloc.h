@@ -30,9 +30,12 @@ int fby__grow(void **array, size_t *cap, size_t need, size_t elem_size);
 typedef struct fby__allowance {
     size_t left;
     bool (*more)(struct fby__allowance *allowance, size_t bytes); /* asked when `bytes` are more than what is left; false: no */
+    bool tight;                                                   /* what grows takes what it needs now, and nothing for later */
 } fby__allowance;
 /** From now on this thread allocates within an allowance, which is borrowed; NULL = without one. Returns the one before. */
 fby__allowance *fby__alloc_within(fby__allowance *allowance);
+/** Is this thread to allocate no more than it needs now? */
+bool fby__alloc_is_tight(void);
 /** Bytes that others allocate for this thread (another process): of its allowance. False: it has no room for them. */
 bool fby__alloc_take(size_t n);
 void fby__alloc_give(size_t n);

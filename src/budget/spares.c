@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "budget/budget_internal.h"
 
 fby_status fby__spares_open(fby__spares *s, fby__account *account, size_t bytes, uint32_t n, fby_error *err)
 {
@@ -27,7 +28,8 @@ void fby__spares_close(fby__spares *s)
     *s = (fby__spares){0};
 }
 
-fby_status fby__spares_take(fby__spares *s, size_t bytes, fby__slab *out, fby_error *err)
+fby__grant fby__spares_take(fby__spares *s, size_t bytes, bool (*room)(void *user, size_t bytes), void *user, fby__slab *out,
+                            fby_error *err)
 {
     pthread_mutex_lock(&s->lock);
     const bool made = s->n_spare > 0;
@@ -35,9 +37,20 @@ fby_status fby__spares_take(fby__spares *s, size_t bytes, fby__slab *out, fby_er
         *out = s->spare[--s->n_spare];
     pthread_mutex_unlock(&s->lock);
     if (made && bytes <= out->bytes)
-        return FBY_OK;
-    fby__slab_free(s->account, out); /* more than was expected, or none yet */
-    return fby__slab_alloc_charged(s->account, fby__max_u64(bytes, s->bytes), made ? 0 : fby__slab_class_bytes(s->bytes), out, err);
+        return FBY__GRANTED;
+    const size_t usual = fby__slab_class_bytes(s->bytes), has = made ? out->bytes : usual;
+    const size_t want = fby__slab_class_bytes(fby__max_u64(bytes, s->bytes));
+    if (want > has && !room(user, want - has)) {
+        fby__spares_give(s, out);
+        return FBY__NO_ROOM;
+    }
+    if (made) /* what it was charged is the new one's */
+        fby__slab_unmap(out);
+    *out = (fby__slab){0};
+    if (fby__slab_alloc_charged(s->account, want, want, out, err) == FBY_OK)
+        return FBY__GRANTED;
+    fby__account_discharge(s->account, want - usual);
+    return FBY__GRANT_FAILED;
 }
 
 void fby__spares_give(fby__spares *s, fby__slab *slab)
@@ -48,4 +61,25 @@ void fby__spares_give(fby__spares *s, fby__slab *slab)
     s->spare[s->n_spare++] = *slab;
     pthread_mutex_unlock(&s->lock);
     *slab = (fby__slab){0};
+}
+
+bool fby__spares_rest(fby__spares *s)
+{
+    const size_t usual = fby__slab_class_bytes(s->bytes);
+    uint32_t n = 0;
+    if (!s->account)
+        return false;
+    pthread_mutex_lock(&s->lock);
+    const uint32_t before = s->n_spare;
+    for (uint32_t i = 0; i < before; i++) {
+        if (s->spare[i].bytes > usual) {
+            fby__slab_free(s->account, &s->spare[i]);
+            (void)fby__account_reserve(s->account, usual); /* of what was just given back: it fits */
+        } else {
+            s->spare[n++] = s->spare[i];
+        }
+    }
+    s->n_spare = n;
+    pthread_mutex_unlock(&s->lock);
+    return n < before;
 }

@@ -23,8 +23,14 @@ typedef struct fby__spares {
 
 fby_status fby__spares_open(fby__spares *s, fby__account *account, size_t bytes, uint32_t n, fby_error *err);
 void fby__spares_close(fby__spares *s); /* all of them were given back. Zeroed is fine */
-/** One of at least `bytes`, which may be more than all have, into *out, which is empty. FBY_E_NOMEM. */
-fby_status fby__spares_take(fby__spares *s, size_t bytes, fby__slab *out, fby_error *err);
+/**
+ * One of at least `bytes` into *out, which is empty. Where that is more than all have, `room` is asked to charge the account for so many bytes
+ * more, under no lock; it stays that large. NO_ROOM: it has said no. FAILED: FBY_E_NOMEM.
+ */
+fby__grant fby__spares_take(fby__spares *s, size_t bytes, bool (*room)(void *user, size_t bytes), void *user, fby__slab *out,
+                            fby_error *err);
 void fby__spares_give(fby__spares *s, fby__slab *slab); /* empty is fine */
+/** Those that are larger than was reserved for them are given back. True: there were any. Under any lock: fby__account_trim is the caller's. */
+bool fby__spares_rest(fby__spares *s);
 
 #endif

@@ -335,7 +335,8 @@ static fby_status reserve(fby__read *read, fby_error *err)
 {
     fby__load_job *job = fby__load_job_of(read);
     fby__spares *stages = &job->loader->engine.direct->stages;
-    FBY__TRY(fby__spares_take(stages, stages->bytes, &job->stage, err));
+    if (fby__spares_take(stages, stages->bytes, NULL, NULL, &job->stage, err) != FBY__GRANTED)
+        return err->code; /* never larger than reserved: out of memory */
     uint8_t *at = job->stage.data;
     for (uint32_t i = 0; i < read->reader->n_panels; i++)
         fby__load_place(job, i, &at);
@@ -352,7 +353,7 @@ static void done(fby__read *read, const fby_error *error)
     fby__load_publish(job, error);
 }
 
-static const fby__sink SINK = {.reserve = reserve, .place = fby__load_grow, .done = done};
+static const fby__sink SINK = {.reserve = reserve, .place = fby__load_grow, .done = done, .room = fby__load_room};
 
 static const fby__sink *sink_of(const fby__room *room)
 {

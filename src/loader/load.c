@@ -65,7 +65,9 @@ static fby_status open_reader(fby__loader_source *in, bool buffered, fby_error *
                                .trace = &e->trace,
                                .stop = &l->schedule.stop,
                                .buffers = buffered ? &e->read_buffers : NULL,
-                               .reserved_bytes = l->memory.scratch_bytes};
+                               .asks_sink = true,
+                               .reserved_bytes = l->memory.scratch_bytes,
+                               .beside = in == l->sources ? NULL : &l->sources[0].reader};
     return fby__reader_open(&in->reader, err);
 }
 
@@ -124,16 +126,27 @@ void fby__load_place(const fby__load_job *job, uint32_t panel, uint8_t **at)
     *at += bytes;
 }
 
-/* Memory beyond the reservation, if there is any that is not needed before. */
+/* Memory beyond the reservation, if there is any that is not needed before: a slab, or, without `out`, charged. */
 static bool reserve_more(fby__load_job *job, size_t bytes, fby__slab *out)
 {
     fby_loader *l = job->loader;
     bool fits;
     pthread_mutex_lock(&l->schedule.lock);
-    while (!(fits = fby__slab_reserve(l->engine.account, bytes, out)) && fby__cache_evict(l->schedule.cache, job->now))
+    while (!(fits = out ? fby__slab_reserve(l->engine.account, bytes, out) : fby__account_reserve(l->engine.account, bytes)) &&
+           fby__cache_evict(l->schedule.cache, job->now))
         ;
     fby__schedule_unlock(l);
     return fits;
+}
+
+bool fby__load_room(fby__read *read, size_t bytes) { return reserve_more(fby__load_job_of(read), bytes, NULL); }
+
+bool fby__load_rest_locked(fby_loader *l)
+{
+    bool any = fby__spares_rest(&l->engine.read_buffers);
+    for (int i = 0; i < l->config.n_threads; i++)
+        any |= fby__reader_rest(&l->sources[0].reader, i);
+    return any;
 }
 
 fby__grant fby__load_grow(fby__read *read, uint32_t panel, uint64_t capacity, fby_error *err)
@@ -158,24 +171,39 @@ fby__grant fby__load_grow(fby__read *read, uint32_t panel, uint64_t capacity, fb
     return bytes <= l->memory.budget_bytes ? FBY__NO_ROOM : FBY__GRANT_FAILED;
 }
 
-/* What the panels of a block took, or would have. */
-static void learn_locked(fby__loader_source *in, const fby__cache_entry *e)
+/* What the panels of a block took, or would have. True: it is more than was known. */
+static bool learn_locked(fby__loader_source *in, const fby__cache_entry *e)
 {
+    bool more = false;
     for (uint32_t i = 0; i < in->n_panels; i++) {
         const uint32_t v = in->panels[i].variable;
         if (v == UINT32_MAX)
             continue;
         uint64_t *capacity = &in->capacity[(size_t)fby__block_in(in, e) * in->n_variable + v];
+        more |= e->data.panels[i].capacity > *capacity;
         *capacity = fby__max_u64(*capacity, e->data.panels[i].capacity);
     }
+    return more;
+}
+
+/*
+ * A block that has failed for want of room: is it to be loaded once more? Where panels were too small, with room for what is known now; where
+ * scratch or the buffer had no room, one turn further.
+ */
+static bool goes_on_locked(const fby__load_job *job)
+{
+    uint8_t *turn = &job->in->turns[fby__block_in(job->in, job->entry)];
+    if (!job->read.lacks_room || learn_locked(job->in, job->entry))
+        return job->read.lacks_room;
+    *turn += *turn < FBY__LAST;
+    return !job->last_try;
 }
 
 void fby__load_publish(fby__load_job *job, const fby_error *why)
 {
     fby_loader *l = job->loader;
     fby__cache_entry *e = job->entry;
-    const bool put_back = why && job->read.lacks_room;
-    fby_error *error = why && !put_back ? fby__malloc(sizeof *error) : NULL;
+    fby_error *error = why ? fby__malloc(sizeof *error) : NULL;
     if (error) {
         *error = *why;
         (void)fby__source_error(job->in, error->code, error); /* which is what it returns */
@@ -184,12 +212,15 @@ void fby__load_publish(fby__load_job *job, const fby_error *why)
         e->data.mapped = job->read.mapped;
     job->read.mapped = NULL;
     pthread_mutex_lock(&l->schedule.lock);
+    const bool put_back = why && goes_on_locked(job);
     e->state = why ? FBY__ENTRY_FAILED : FBY__ENTRY_READY;
-    e->error = error;
+    e->error = put_back ? NULL : error;
     fby__trace_count(&l->engine.trace, FBY__COUNT_BLOCKS_READ, 1);
-    learn_locked(job->in, e);
-    if (!why)
+    if (!why) {
+        (void)learn_locked(job->in, e); /* whether it was more */
         fby__shared_offer_locked(l, e);
+    }
+    l->schedule.alone = false;
     if (put_back)
         fby__loader_put_back_locked(l, e);
     else
@@ -200,6 +231,8 @@ void fby__load_publish(fby__load_job *job, const fby_error *why)
     fby__loader_busy_done_locked(l);
     fby__loader_pump_locked(l);
     fby__schedule_unlock(l);
+    if (put_back)
+        fby__free(error);
 }
 
 /* ---- panels: blocks stay in the cache, batches are gathered from them ---- */
@@ -216,7 +249,7 @@ static fby_status reserve(fby__read *read, fby_error *err)
 
 static void done(fby__read *read, const fby_error *error) { fby__load_publish(fby__load_job_of(read), error); }
 
-static const fby__sink PANELS = {.reserve = reserve, .place = fby__load_grow, .done = done};
+static const fby__sink PANELS = {.reserve = reserve, .place = fby__load_grow, .done = done, .room = fby__load_room};
 
 static const fby__sink *sink_of(const fby__room *room) { return room->whole ? &fby__thin_sink : &PANELS; }
 

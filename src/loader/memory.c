@@ -130,7 +130,9 @@ static fby_status costs_of(fby__loader_source *in, fby_error *err)
     in->cost = l->memory.cost + in->first_block;
     for (uint32_t i = 0; i < in->n_panels; i++)
         in->has_firsts |= in->panels[i].first_only;
-    if (!(in->capacity = fby__calloc((size_t)in->n_blocks * in->n_variable, sizeof *in->capacity)))
+    in->capacity = fby__calloc((size_t)in->n_blocks * in->n_variable, sizeof *in->capacity);
+    in->turns = fby__calloc(in->n_blocks, sizeof *in->turns);
+    if (!in->capacity || !in->turns)
         return fby__fail_nomem(err, "the blocks' sizes");
     FBY__TRY(fby__loader_read_lengths(in, err));
     for (uint32_t b = 0; b < in->n_blocks && status == FBY_OK; b++) {

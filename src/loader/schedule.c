@@ -81,7 +81,7 @@ static bool start_flights(fby_loader *l)
     bool started = false;
     /* acquire pairs with the consumer's release: its slot of the ring is free again */
     uint64_t consumed = atomic_load_explicit(&l->pump.consumed, memory_order_acquire);
-    const uint64_t most = l->schedule.narrow ? 1 : l->config.depth;
+    const uint64_t most = fby__is_narrow_locked(l) ? 1 : l->config.depth;
     while (l->schedule.next_flight < l->schedule.epoch->n_batches && l->schedule.next_flight < consumed + most) {
         fby__flight *f = &l->schedule.flights[l->schedule.next_flight % l->config.depth];
         if (f->used)
@@ -103,7 +103,7 @@ static bool start_flights(fby_loader *l)
 static void queue_flights(fby_loader *l)
 {
     bool (*const finish)(fby_loader * l, fby__flight * f) = l->engine.delivery->finish_batch_locked;
-    if (l->schedule.narrow && l->schedule.n_loads > 0)
+    if ((fby__is_narrow_locked(l) && l->schedule.n_loads > 0) || l->schedule.alone)
         return;                                        /* one thing at a time: what becomes of it does not depend on which is faster */
     const uint64_t last = fby__feed_starved_locked(l); /* what comes later waits too: it would take what that one lacks */
     bool finished = false;
@@ -189,8 +189,7 @@ static size_t room_bytes(const fby_loader *l, const wanted *w)
 }
 
 /*
- * The minimum counts what metadata say of a block. Where there is no room for that much, workers' scratch took more than was reserved for it: the
- * block goes beyond the budget by what that is. One that turned out larger than metadata say does not.
+ * The minimum counts what metadata say of a block: one that takes no more is never refused. One that turned out larger than metadata say may be.
  */
 static bool may_go_beyond(const fby_loader *l, const wanted *w) { return room_bytes(l, w) <= l->memory.cost[w->block].load_bytes; }
 
@@ -239,6 +238,8 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     l->schedule.n_loads++;
     job->entry = e;
     job->now = now;
+    job->read.alone = l->schedule.alone = in->turns[block - in->first_block] != FBY__BESIDE_OTHERS;
+    job->last_try = in->turns[block - in->first_block] == FBY__LAST;
     for (uint32_t i = 0; i < in->n_panels; i++)
         e->data.panels[i].capacity = fby__loader_capacity(in, fby__block_in(in, e), &in->panels[i]);
     job->phase = l->schedule.load_phase; /* nothing is read ahead of an epoch that is delivered directly */
@@ -338,7 +339,7 @@ static fby__start load_next(fby_loader *l, bool refuses, fby_error *err)
         if (!held)
             fby__trace_count(&l->engine.trace, FBY__COUNT_BLOCKS_CACHED, 1);
     } else {
-        if (l->schedule.n_loads == l->memory.max_jobs)
+        if (l->schedule.n_loads == l->memory.max_jobs || !fby__block_has_turn_locked(l, w.block))
             return FBY__NOT_NOW;
         start = start_job(l, &w, fby__phase_ordinal(false, l->schedule.load_phase), phase->first_batch, refuses && may_go_beyond(l, &w), &e,
                           err);
@@ -405,7 +406,7 @@ static bool is_short(fby_loader *l, uint64_t starved)
     const uint64_t first_batch = l->schedule.epoch->phases[l->schedule.load_phase].first_batch;
     if (first_batch > starved)
         return true;
-    if (!l->schedule.narrow)
+    if (!fby__is_narrow_locked(l))
         return false;
     if (first_batch > atomic_load_explicit(&l->pump.consumed, memory_order_acquire)) {
         fby__pump_when_taken_locked(l, first_batch);
@@ -419,8 +420,8 @@ static bool load_blocks(fby_loader *l, bool refuses)
     const uint64_t starved = fby__first_starved_locked(l);
     bool loaded = false;
     l->schedule.no_room = false;
-    while (!l->schedule.rewinds && l->schedule.load_phase < l->schedule.epoch->n_phases && !is_held_back(l) && !is_far_ahead(l) &&
-           !is_short(l, starved)) {
+    while (!l->schedule.rewinds && !l->schedule.alone && l->schedule.load_phase < l->schedule.epoch->n_phases && !is_held_back(l) &&
+           !is_far_ahead(l) && !is_short(l, starved)) {
         fby_error err = {0};
         const fby__start start = load_next(l, refuses, &err);
         if (start == FBY__NOT_NOW)
@@ -447,8 +448,8 @@ static bool load_blocks(fby_loader *l, bool refuses)
 static void read_ahead(fby_loader *l)
 {
     const fby__epoch *ahead = l->schedule.ahead;
-    if (fby__plan_parts(l->plan) < 2 || l->schedule.load_phase < l->schedule.epoch->n_phases || l->schedule.narrow ||
-        fby__first_starved_locked(l) != UINT64_MAX)
+    if (fby__plan_parts(l->plan) < 2 || l->schedule.load_phase < l->schedule.epoch->n_phases || fby__is_narrow_locked(l) ||
+        l->schedule.alone || fby__first_starved_locked(l) != UINT64_MAX)
         return;
     if (l->schedule.start_batch > 0 && atomic_load_explicit(&l->pump.consumed, memory_order_acquire) == l->schedule.start_batch) {
         fby__pump_when_taken_locked(l, l->schedule.start_batch + 1);
@@ -459,7 +460,10 @@ static void read_ahead(fby_loader *l)
         const fby__plan_phase *phase = &ahead->phases[l->schedule.ahead_phase];
         const wanted w = item_rows(l, ahead, phase, l->schedule.ahead_item);
         if (!fby__cache_find(l->schedule.cache, w.block, w.lo, w.hi, w.only)) {
+            const fby__loader_source *in = fby__source_of(l, w.block);
             fby__cache_entry *e;
+            if (in->turns[w.block - in->first_block] != FBY__BESIDE_OTHERS)
+                return; /* when the epoch itself asks */
             if (start_job(l, &w, fby__phase_ordinal(true, l->schedule.ahead_phase), l->schedule.epoch->n_batches + 1, false, &e, NULL) !=
                 FBY__STARTED)
                 return;                       /* no room yet; out of memory is said when the epoch itself asks */

@@ -7,6 +7,9 @@
 /** When a phase uses a block: of this epoch, or after all of it of the next. */
 static inline uint64_t fby__phase_ordinal(bool next_epoch, uint32_t phase) { return (uint64_t)next_epoch << 32 | phase; }
 
+/** For the rest of the epoch, one batch and one block at a time: several did not fit (schedule_room.c). */
+static inline bool fby__is_narrow_locked(const fby_loader *l) { return l->schedule.over_at != UINT64_MAX; }
+
 /* ---- schedule.c ---- */
 
 /** Values that wait for a batch's other pieces go. */
@@ -31,6 +34,8 @@ void fby__schedule_lay_out_locked(fby_loader *l, const fby__epoch *epoch, uint64
 
 /* ---- schedule_room.c ---- */
 
+/** Is it a block's turn, in the phase that is loaded next? Not now: the pump is told when. */
+bool fby__block_has_turn_locked(fby_loader *l, uint32_t block);
 /** Blocks were put back, and nothing is under way: loading goes back to the first phase that lacks one. */
 void fby__rewind_loading_locked(fby_loader *l);
 /** The first batch that lacks memory for its values; UINT64_MAX: none does. */

@@ -1,8 +1,8 @@
 /*
  * What a loader consists of, by owner: who may touch what, and under which lock. The functions are in internal.h.
  *
- *   config, outputs, memory, sources  set once, when the loader is opened: any thread reads them; a source's `capacity` and `free_jobs` are
- *                            the schedule's, under its lock
+ *   config, outputs, memory, sources  set once, when the loader is opened: any thread reads them; a source's `capacity`, `turns` and
+ *                            `free_jobs` are the schedule's, under its lock
  *   engine                   account, pool, I/O, trace: each with locks or atomics of its own
  *   schedule                 blocks and batches under way, with their lock
  *   pump                     atomics between the consumer and the pump
@@ -112,7 +112,7 @@ typedef struct fby__phase_progress {
 } fby__phase_progress;
 
 /*
- * At most reserved for what several columns of a worker's task hold together; more is charged when it happens. Parquet opens columns until
+ * At most reserved for what several columns of a worker's task hold together; more has to fit the account when it happens. Parquet opens columns until
  * their pages and dictionaries are 8 MiB, and dictionaries in the panel's dtype and rounded buffers about double that.
  */
 #define FBY__SCRATCH_BYTES (16u << 20)
@@ -127,6 +127,7 @@ typedef struct fby__load_job {
     fby__cache_entry *entry;
     uint32_t phase, item; /* of the epoch: whose rows these are; for what is read ahead, none */
     uint64_t now;         /* ordinal of the phase that asked first: what is needed later may be evicted for it */
+    bool last_try;        /* no more room is to come: what it lacks now is refused */
     fby__slab stage;      /* the delivery's, while the block is read */
     struct fby__load_job *next_free;
 } fby__load_job;
@@ -193,6 +194,9 @@ typedef struct fby__finished {
     uint64_t samples, bytes; /* of the batch; for what was made of it, too */
 } fby__finished;
 
+/** With what else a block is loaded. One whose scratch or buffer had no room comes one further. */
+typedef enum fby__turn { FBY__BESIDE_OTHERS, FBY__ALONE, FBY__LAST } fby__turn;
+
 /** What became of something that the schedule wants to begin. */
 typedef enum fby__start { FBY__STARTED, FBY__NOT_NOW, FBY__START_FAILED } fby__start;
 
@@ -248,7 +252,8 @@ typedef struct fby__lengths {
 
 /**
  * A data set that samples come from, and what is read of it. A loader over one data set has one source, a mixture several. Blocks are numbered
- * through all sources where the order and the cache name them (fby__source_of), and from 0 within a source. Set once, but for `capacity` and `free_jobs`.
+ * through all sources where the order and the cache name them (fby__source_of), and from 0 within a source. Set once, but for `capacity`, `turns` and
+ * `free_jobs`.
  */
 struct fby__loader_source {
     fby_loader *loader;
@@ -265,6 +270,7 @@ struct fby__loader_source {
     bool has_firsts;            /* some panel is of first rows alone */
     fby__block_cost *cost;      /* per block: a part of the loader's */
     uint64_t *capacity;         /* owned: per block and variable panel. Under the schedule's lock: a block that outgrew it raises its own */
+    uint8_t *turns;             /* owned: a fby__turn per block. Under the schedule's lock */
     fby__lengths *lengths;      /* owned: per variable panel; NULL = nobody asked */
     double listed_sample_bytes; /* lists and strings of a sample, on average; 0 = nobody asked */
     double densest_rows;        /* of a sample, in the mean of the densest superbatch; 0 = nobody asked */
@@ -340,7 +346,7 @@ typedef struct fby__schedule {
     uint32_t max_pieces;   /* of a batch of this epoch or one before: what flights and workers have room for */
     bool hold;             /* start nothing new, but let what is under way finish */
     bool rewinds;          /* a block was put back: once nothing is under way, loading goes back to the first phase that needs one */
-    bool narrow;           /* for the rest of the epoch, one batch and one block at a time: several did not fit (schedule_room.c) */
+    bool alone;            /* a block is being loaded that nothing else is to be beside */
     uint64_t over_at;      /* the last batch that was started over; UINT64_MAX: none of this epoch */
     _Atomic bool stop;     /* start nothing new; written under lock, read relaxed by jobs that may then give up */
     fby__load_job *jobs;   /* owned: max_jobs of each source, of which max_jobs are under way at most */

@@ -370,4 +370,4 @@ static void done(fby__read *read, const fby_error *error)
     fby__load_publish(job, error);
 }
 
-const fby__sink fby__thin_sink = {.reserve = reserve, .place = fby__load_grow, .done = done};
+const fby__sink fby__thin_sink = {.reserve = reserve, .place = fby__load_grow, .done = done, .room = fby__load_room};

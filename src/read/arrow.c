@@ -310,7 +310,7 @@ static fby_status open_reader(stream *s, uint64_t memory_bytes, fby_error *err)
     FBY__TRY(memory_bytes ? fby__account_open_asked(memory_bytes, &s->account, err) : fby__dataset_account(s->ds, &s->account, err));
     fby__account_stats has;
     fby__account_stats_of(s->account, &has);
-    s->reader = (fby__reader){.ds = s->ds, .n_workers = s->n_threads, .bounded = true, .account = s->account, .shape = &FIELDS};
+    s->reader = (fby__reader){.ds = s->ds, .n_workers = s->n_threads, .account = s->account, .shape = &FIELDS};
     FBY__TRY(fby__chunk_store_create((size_t)fby__min_u64(STORE_BYTES, has.limit_bytes / 4), s->account, &s->reader.store, err));
     FBY__TRY(fby__reader_open(&s->reader, err));
     FBY__TRY(fby__read_init(&s->read, &s->reader, err));

@@ -237,7 +237,9 @@ static fby_status decode_columns(const fby__read_task *task, fby__read_worker *w
 
 static fby_status place(const fby__read_task *task, uint64_t capacity, fby__read_worker *w, fby_error *err)
 {
+    fby__allowance *before = fby__alloc_within(NULL); /* panels are the sink's, who pays for them */
     const fby__grant grant = task->read->sink->place(task->read, task->panel, capacity, err);
+    (void)fby__alloc_within(before);
     w->lacks_room = grant == FBY__NO_ROOM;
     return grant == FBY__GRANTED ? FBY_OK : err->code;
 }

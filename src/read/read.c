@@ -12,6 +12,7 @@
 #define STEP_BYTES ((size_t)1 << 20) /* asked of the account at once */
 #define MIB(x) ((double)(x) / (1u << 20))
 
+static bool ask_sink(fby__allowance *allowance, size_t bytes);
 static void settle(const fby__reader *r, int worker);
 
 /* ---- readers ---- */
@@ -20,34 +21,39 @@ fby_status fby__reader_open(fby__reader *r, fby_error *err)
 {
     r->max_segments = r->max_segments ? r->max_segments : 1;
     r->shape = r->shape ? r->shape : &fby__read_panels;
-    r->workers = fby__calloc((size_t)r->n_workers, sizeof *r->workers);
+    r->workers = r->beside ? r->beside->workers : fby__calloc((size_t)r->n_workers, sizeof *r->workers);
     if (!r->workers)
         return fby__fail_nomem(err, "a reader");
-    for (int i = 0; i < r->n_workers; i++) {
-        fby__account_allowance_init(&r->workers[i].own, r->account, STEP_BYTES);
-        r->workers[i].own.charged_bytes = r->reserved_bytes;
+    for (int i = 0; !r->beside && i < r->n_workers; i++) {
+        fby__read_worker *w = &r->workers[i];
+        fby__account_allowance_init(&w->own, r->account, STEP_BYTES);
+        w->own.charged_bytes = w->own.allowance.left = r->reserved_bytes;
+        if (r->asks_sink)
+            w->own.allowance.more = ask_sink;
     }
     pthread_mutex_init(&r->lock, NULL);
     r->is_open = true;
     return FBY_OK;
 }
 
-void fby__reader_rest(fby__reader *r, int worker)
+bool fby__reader_rest(fby__reader *r, int worker)
 {
     fby__read_worker *w = &r->workers[worker];
+    const size_t beyond = w->own.charged_bytes - r->reserved_bytes;
     fby__scratch_fini(&w->scratch);
-    fby__account_discharge(r->account, w->own.charged_bytes - r->reserved_bytes);
-    w->own.charged_bytes = r->reserved_bytes;
-    w->own.allowance.left = 0;
+    fby__account_discharge(r->account, beyond);
+    w->own.charged_bytes = w->own.allowance.left = r->reserved_bytes;
+    return beyond > 0;
 }
 
 void fby__reader_close(fby__reader *r)
 {
     if (!r->is_open)
         return;
-    for (int i = 0; i < r->n_workers; i++)
-        fby__reader_rest(r, i);
-    fby__free(r->workers);
+    for (int i = 0; !r->beside && i < r->n_workers; i++)
+        (void)fby__reader_rest(r, i); /* whether it gave any back */
+    if (!r->beside)
+        fby__free(r->workers);
     pthread_mutex_destroy(&r->lock);
     *r = (fby__reader){0};
 }
@@ -130,7 +136,7 @@ static void finish(fby__read *read, int worker)
     read->table = NULL;
     fby__fetch_give_back(read);
     const int first = read->reader->n_helpers ? 0 : worker, last = read->reader->n_helpers ? read->reader->n_workers - 1 : worker;
-    for (int i = first; read->reader->bounded && i <= last; i++) /* ordered by `pending` */
+    for (int i = first; !read->reader->asks_sink && i <= last; i++) /* ordered by `pending` */
         settle(read->reader, i);
     const fby_error error = read->error; /* done() may begin the read again, or free it */
     read->sink->done(read, failed ? &error : NULL);
@@ -184,57 +190,67 @@ fby_status fby__read_refuse(const fby__reader *r, uint32_t number, const char *c
         MIB(now.limit_bytes), MIB(now.charged_bytes - held), (unsigned long long)would_do, MIB(would_do));
 }
 
-/* The scratch may have grown: what it holds is charged. */
-static void charge_scratch(const fby__reader *r, fby__read_worker *w)
+/* An allowance's `more`. */
+static bool ask_sink(fby__allowance *allowance, size_t bytes)
 {
-    const size_t bytes = fby__scratch_bytes(&w->scratch);
-    if (bytes > w->own.charged_bytes) {
-        fby__account_charge(r->account, bytes - w->own.charged_bytes);
-        w->own.charged_bytes = bytes;
+    fby__read_worker *w = FBY__TASK_OWNER(allowance, fby__read_worker, own.allowance);
+    const size_t lacks = bytes - allowance->left;
+    (void)fby__alloc_within(NULL); /* what the sink allocates is not of it */
+    const bool fits = w->read->sink->room(w->read, lacks);
+    (void)fby__alloc_within(allowance);
+    if (fits) {
+        w->own.charged_bytes += lacks;
+        allowance->left += lacks;
+    } else {
+        w->own.lacked_bytes = lacks;
     }
+    return fits;
 }
 
-/* The read has ended: what it allocated is its owner's, all but the scratch. */
+/* What decoding allocated is its owner's now, all but the scratch. */
 static void settle(const fby__reader *r, int worker)
 {
     fby__read_worker *w = &r->workers[worker];
-    const size_t keeps = fby__scratch_bytes(&w->scratch) + STEP_BYTES;
+    const size_t scratch = fby__scratch_bytes(&w->scratch),
+                 keeps = fby__max_u64(scratch + (r->asks_sink ? 0 : STEP_BYTES), r->reserved_bytes);
     if (w->own.charged_bytes > keeps) {
         fby__account_discharge(r->account, w->own.charged_bytes - keeps);
         w->own.charged_bytes = keeps;
     }
-    w->own.allowance.left = STEP_BYTES - (keeps - w->own.charged_bytes < STEP_BYTES ? keeps - w->own.charged_bytes : STEP_BYTES);
+    w->own.allowance.left = w->own.charged_bytes - fby__min_u64(w->own.charged_bytes, scratch);
 }
 
 static fby_status decode_within(fby__read_task *task, fby__read_worker *w, fby_error *err)
 {
     const fby__reader *r = task->read->reader;
     w->lacks_room = false;
-    if (!r->bounded) {
-        fby_status status = r->shape->decode(task, w, err);
-        charge_scratch(r, w);
-        return status;
-    }
-    fby__allowance *before = fby__alloc_within(&w->own.allowance);
+    w->read = task->read;
     w->own.lacked_bytes = 0;
+    w->own.allowance.tight = task->read->alone;
+    fby__allowance *before = fby__alloc_within(&w->own.allowance);
     fby_status status = r->shape->decode(task, w, err);
     (void)fby__alloc_within(before);
-    if (status != FBY_E_NOMEM || !w->own.lacked_bytes)
-        return status;
-    w->lacks_room = true;
-    return fby__read_refuse(r, task->read->block, r->shape->name(task), false, w->own.charged_bytes + w->own.lacked_bytes,
-                            w->own.charged_bytes, err);
+    if (status == FBY_E_NOMEM && w->own.lacked_bytes) {
+        w->lacks_room = true;
+        status = fby__read_refuse(r, task->read->block, r->shape->name(task), false, w->own.charged_bytes + w->own.lacked_bytes,
+                                  w->own.charged_bytes, err);
+    }
+    return status;
 }
 
 static void decode_one(fby__read_task *task, int worker)
 {
     fby__read *read = task->read;
-    const fby__reader *r = read->reader;
+    fby__reader *r = read->reader;
     fby__read_worker *w = &r->workers[worker];
+    if (read->alone)
+        (void)fby__reader_rest(r, worker); /* whether it gave any back */
     uint64_t began = now_ns(r), decompress = w->scratch.decompress_ns, bytes = w->scratch.decompressed_bytes;
     fby_error err = {.file_offset = -1};
     if (!atomic_load_explicit(&read->failed, memory_order_relaxed) && !given_up(read) && decode_within(task, w, &err) != FBY_OK)
         fail(read, (uint32_t)(task - read->tasks), &err, w->lacks_room);
+    if (r->asks_sink)
+        settle(r, worker);
     if (r->trace) {
         decompress = w->scratch.decompress_ns - decompress;
         fby__trace_stage(r->trace, FBY__STAGE_DECOMPRESS, decompress);
@@ -248,6 +264,8 @@ static void decode_one(fby__read_task *task, int worker)
                                      .end_ns = fby__now_ns(),
                                      .number = read->block,
                                      .text = r->shape->name(task)});
+    if (read->alone)
+        (void)fby__reader_rest(r, worker);
     if (atomic_fetch_sub_explicit(&read->pending, 1, memory_order_acq_rel) == 1)
         finish(read, worker);
 }
@@ -281,14 +299,15 @@ static void decode(fby__read *read, int worker)
         finish(read, worker);
         return;
     }
-    const uint32_t n_tasks = !r->pool ? 0 : r->n_helpers ? r->n_helpers : n;
+    const bool here = !r->pool || r->n_helpers || read->alone;
+    const uint32_t n_tasks = !r->pool || read->alone ? 0 : r->n_helpers ? r->n_helpers : n;
     atomic_store_explicit(&read->pending, n, memory_order_relaxed); /* published by the pool's lock */
     atomic_store_explicit(&read->next_task, 0, memory_order_relaxed);
     for (uint32_t i = 0; i < n_tasks; i++) { /* the last one may end the read, and be the last to touch it */
         read->tasks[i].task = (fby__task){.run = decode_task, .deadline = read->deadline};
         fby__pool_submit(r->pool, &read->tasks[i].task);
     }
-    for (uint32_t i = 0; (!r->pool || r->n_helpers) && i < n && decode_next(read, worker); i++)
+    for (uint32_t i = 0; here && i < n && decode_next(read, worker); i++)
         ;
 }
 

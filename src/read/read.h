@@ -56,13 +56,19 @@ typedef struct fby__sink {
     fby_status (*placed)(fby__read *read, uint32_t panel, fby_error *err);
     /** All is there, or it failed: read->lacks_room says whether with more room it would not have. The read may be begun again, or freed. */
     void (*done)(fby__read *read, const fby_error *error);
+    /**
+     * Where the reader says that the sink is asked: charge the account for so many bytes more than are reserved, for scratch or for what is read.
+     * False: it has no room. Called on any thread of the pool, under no lock.
+     */
+    bool (*room)(fby__read *read, size_t bytes);
 } fby__sink;
 
 /** A thread's own. */
 typedef struct fby__read_worker {
     fby__scratch scratch;
-    fby__account_allowance own; /* charged: of the scratch; of a bounded reader, of all that the thread may allocate while it decodes */
-    bool lacks_room;            /* what it decodes last did not fit the account */
+    fby__account_allowance own; /* charged: of the scratch, and of all that the thread allocates while it decodes */
+    fby__read *read;            /* what it decodes last, as the next */
+    bool lacks_room;            /* that did not fit the account */
 } fby__read_worker;
 
 /** What several reads share. The owner fills it, then calls fby__reader_open. All of it is borrowed, but for the last group. */
@@ -72,18 +78,19 @@ typedef struct fby__reader {
     uint32_t n_columns;
     const fby__read_panel *panels;
     uint32_t n_panels;
-    uint32_t max_segments;    /* row groups that one read reaches into; 0 = 1 */
-    uint32_t n_helpers;       /* 0, or: threads of the pool, which helps the thread that begins and ends before it begins again */
-    int n_workers;            /* threads that ever decode */
-    fby__pool *pool;          /* decodes the tasks; NULL: the thread that begins, one after the other */
-    fby__io *io;              /* NULL: the thread that begins reads, and waits */
-    fby__account *account;    /* pays for what is read, scratch, and panels that grow */
-    fby__chunk_store *store;  /* NULL = none */
-    fby__trace *trace;        /* NULL = none */
-    bool bounded;             /* what decoding allocates fits the account, or is refused; else scratch is charged as it grows */
-    const _Atomic bool *stop; /* NULL, or: true gives up what is not decoded yet */
-    fby__spares *buffers;     /* to read into; NULL = each read takes what it needs, and gives it back */
-    size_t reserved_bytes;    /* of a worker's scratch: charged before */
+    uint32_t max_segments;      /* row groups that one read reaches into; 0 = 1 */
+    uint32_t n_helpers;         /* 0, or: threads of the pool, which helps the thread that begins and ends before it begins again */
+    int n_workers;              /* threads that ever decode */
+    fby__pool *pool;            /* decodes the tasks; NULL: the thread that begins, one after the other */
+    fby__io *io;                /* NULL: the thread that begins reads, and waits */
+    fby__account *account;      /* pays for what is read, scratch, and panels that grow */
+    fby__chunk_store *store;    /* NULL = none */
+    fby__trace *trace;          /* NULL = none */
+    bool asks_sink;             /* whether the account has room for what decoding allocates: the sink may make some. Else the account */
+    const _Atomic bool *stop;   /* NULL, or: true gives up what is not decoded yet */
+    fby__spares *buffers;       /* to read into; NULL = each read takes what it needs, and gives it back */
+    size_t reserved_bytes;      /* of a worker's scratch: charged before */
+    struct fby__reader *beside; /* NULL, or: an open reader whose workers, the same threads, keep the scratch of this one too */
     const struct fby__read_shape *shape; /* NULL = panels */
     /* owned */
     fby__read_worker *workers; /* n_workers */
@@ -92,8 +99,8 @@ typedef struct fby__reader {
 } fby__reader;
 
 fby_status fby__reader_open(fby__reader *reader, fby_error *err);
-/** Give back what a worker keeps from read to read. Its thread's, between reads. */
-void fby__reader_rest(fby__reader *reader, int worker);
+/** Give back what a worker keeps from read to read. Its thread's, between reads. True: it was more than is reserved. */
+bool fby__reader_rest(fby__reader *reader, int worker);
 void fby__reader_close(fby__reader *reader); /* no read is under way. One that was never opened is fine */
 
 /** Rows of one row group that a read needs: of its block's own, and of those after it that [lo, hi) reaches into. */
@@ -128,6 +135,7 @@ struct fby__read {
     uint32_t block;
     uint64_t lo, hi;    /* rows, counted from the block's first: may end beyond it */
     uint64_t deadline;  /* of what is decoded */
+    bool alone;         /* nothing else is decoded: one task after the other, each with scratch of its own, and no more than it needs */
     fby__panel *panels; /* n_panels of the reader; filled by the sink */
     fby__file *mapped;  /* a reference, for the owner to take, when panels lie in the map of a file; else NULL */
     /* private */

@@ -374,7 +374,6 @@ static fby_status open_reader(scanning *s, int n_workers, fby_error *err)
                               .panels = s->panels,
                               .n_panels = r->n_columns,
                               .n_workers = n_workers,
-                              .bounded = true,
                               .account = s->account};
     return fby__reader_open(&s->reader, err);
 }

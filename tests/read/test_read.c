@@ -15,9 +15,11 @@ typedef struct probe {
     fby__slab memory[PANELS];
     uint32_t numbers[PANELS];
     uint64_t capacity, most; /* strings: what they get at first, and at most */
-    bool bounded;
-    bool exhausts;  /* panels are placed when their turn comes, and then nothing is left in the account */
-    uint64_t taken; /* by that */
+    bool asks;               /* the sink whether there is room for what decoding allocates */
+    bool gives;              /* and it says yes */
+    uint64_t asked;          /* so many bytes */
+    bool exhausts;           /* panels are placed when their turn comes, and then nothing is left in the account */
+    uint64_t taken;          /* by that */
     uint32_t n_placed;
     char thread[16]; /* that done() ran on */
     fby_error error;
@@ -75,7 +77,16 @@ static void done(fby__read *read, const fby_error *error)
     pthread_mutex_unlock(&p->lock);
 }
 
-static const fby__sink SINK = {.reserve = reserve, .place = place, .done = done};
+static bool room(fby__read *read, size_t bytes)
+{
+    probe *p = probe_of(read);
+    p->asked += bytes;
+    if (p->gives)
+        fby__account_charge(read->reader->account, bytes);
+    return p->gives;
+}
+
+static const fby__sink SINK = {.reserve = reserve, .place = place, .done = done, .room = room};
 
 static void begin_task(fby__task *task, int worker) { fby__read_begin(&FBY__TASK_OWNER(task, probe, task)->read, worker); }
 
@@ -123,7 +134,7 @@ static fby_status read_block(probe *p, const wanted *w, uint32_t n, uint32_t b, 
                               .n_workers = 2,
                               .pool = pool,
                               .io = io,
-                              .bounded = p->bounded,
+                              .asks_sink = p->asks,
                               .account = account};
     assert_int_equal(fby__reader_open(&p->reader, &err), FBY_OK);
     assert_int_equal(fby__read_init(&p->read, &p->reader, &err), FBY_OK);
@@ -241,18 +252,17 @@ static void what_decoding_allocates_fits_the_account_or_is_refused_by_name(void 
     wanted w = {.ds = open_path(path, NULL)};
     want(&w, 0, "id", FBY__PANEL_DENSE, FBY_INT64, 1);
     want(&w, 1, "word", FBY__PANEL_BYTES, FBY_UINT8, 1);
-    for (int bounded = 0; bounded < 2; bounded++) {
-        probe p = {.capacity = 1 << 16, .most = UINT64_MAX, .bounded = bounded, .exhausts = true};
-        const fby_status status = read_block(&p, &w, 2, 0, FBY__IO_KIND_COUNT);
-        assert_int_equal(status, bounded ? FBY_E_BUDGET : FBY_OK);
-        assert_int_equal(p.lacks_room, bounded);
-        if (bounded)
-            assert_non_null(strstr(p.error.message, "rows_zstd.parquet', row group 0: column 'id' needs at least"));
-        finish(&p);
-        p = (probe){.capacity = 1 << 16, .most = UINT64_MAX, .bounded = bounded};
-        assert_int_equal(read_block(&p, &w, 2, 0, FBY__IO_KIND_COUNT), FBY_OK);
-        finish(&p);
-    }
+    for (int asks = 0; asks < 2; asks++)
+        for (int gives = 0; gives < 2; gives++) { /* of the account, or by the sink */
+            probe p = {.capacity = 1 << 16, .most = UINT64_MAX, .asks = asks, .gives = gives, .exhausts = asks || !gives};
+            const bool fits = gives;
+            assert_int_equal(read_block(&p, &w, 2, 0, FBY__IO_KIND_COUNT), fits ? FBY_OK : FBY_E_BUDGET);
+            assert_int_equal(p.lacks_room, !fits);
+            assert_int_equal(p.asked > 0, asks);
+            if (!fits)
+                assert_non_null(strstr(p.error.message, "rows_zstd.parquet', row group 0: column 'id' needs at least"));
+            finish(&p);
+        }
     fby_dataset_close(w.ds);
 }
 

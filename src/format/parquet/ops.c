@@ -20,7 +20,7 @@ static fby_status pq_open(fby__file *file, const fby__format_opts *opts, fby__ta
 
 /*
  * A part of a row group needs its share of the bytes, the dictionary, and the pages that its ends cut: writers make pages of 1 MiB or
- * less. Where they do not, the read buffer grows beyond its reservation, and the report shows it.
+ * less. Where they do not, the read asks for a larger buffer than was reserved.
  */
 #define CUT_PAGES_BYTES (3u << 20)
 /*
@@ -31,7 +31,7 @@ static fby_status pq_open(fby__file *file, const fby__format_opts *opts, fby__ta
 #define LEAST_BYTES (64u << 10)
 /*
  * Pages held decompressed at once. Writers end a page at 1 MiB, but look how far they are once in 1,024 values only: of long ones a page has as
- * many. Where somebody told the writer to make larger pages, more is charged when it happens.
+ * many. Where somebody told the writer to make larger pages, decoding asks for more.
  */
 #define SCRATCH_BYTES (8u << 20)
 #define PAGE_VALUES 1024u

@@ -15,25 +15,24 @@
 
 #define RUN_BYTES ((size_t)1 << 20) /* of values in one run, when one value alone is not larger */
 
+static void mem_fini(fby__pq_mem *mem)
+{
+    fby__free(mem->data);
+    *mem = (fby__pq_mem){0};
+}
+
 fby_status fby__pq_mem_need(fby__pq_mem *mem, size_t n, fby_error *err)
 {
     if (mem->data && n <= mem->cap) /* also for n = 0: callers get a pointer */
         return FBY_OK;
     if (n > SIZE_MAX / 2)
         return fby__fail_nomem(err, "page buffer");
-    size_t cap = (size_t)fby__align_up_u64(n + n / 8, 4096);
-    uint8_t *p = fby__malloc(cap + 64);
-    if (!p)
+    const size_t cap = (size_t)fby__align_up_u64(fby__alloc_is_tight() ? n : n + n / 8, 4096);
+    mem_fini(mem); /* first: the two are not there at once */
+    if (!(mem->data = fby__malloc(cap + 64)))
         return fby__fail_nomem(err, "page buffer");
-    fby__free(mem->data);
-    *mem = (fby__pq_mem){p, cap};
+    mem->cap = cap;
     return FBY_OK;
-}
-
-static void mem_fini(fby__pq_mem *mem)
-{
-    fby__free(mem->data);
-    *mem = (fby__pq_mem){0};
 }
 
 #define N_MEMS 7

@@ -1,0 +1,145 @@
+/*
+ * Pages larger than metadata say, at budgets from the stated minimum up, on several threads: every row comes, or the block is refused by name;
+ * nothing goes beyond the account, and what came once comes always.
+ */
+#include "support/arrow_build.h"
+#include "support/loader_fixture.h"
+
+#include "loader/internal.h"
+#include "write/write.h"
+
+#define MIB ((uint64_t)1 << 20)
+enum { GROUPS = 3, N_MORE = 3, ROWS = 3 << 19, N_ROWS = ROWS * GROUPS }; /* pages of 12 MiB */
+
+static const char *A[] = {"a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a"};
+static const fby_output NARROW_ROWS[] = {{.name = "x", .columns = A, .n_columns = 1, .dtype = FBY_FLOAT32}};
+static const fby_output WIDE_ROWS[] = {{.name = "x", .columns = A, .n_columns = 16, .dtype = FBY_FLOAT32}}; /* go straight to batches */
+
+static fby_status to_file(void *ctx, const void *bytes, size_t n, fby_error *err)
+{
+    (void)err;
+    return fwrite(bytes, 1, n, ctx) == n ? FBY_OK : FBY_E_IO;
+}
+
+static struct ArrowArray numbers(double first)
+{
+    double *values = malloc(ROWS * sizeof *values);
+    for (int i = 0; i < ROWS; i++)
+        values[i] = first + i;
+    return arrow_numbers(ROWS, values, NULL, 0);
+}
+
+/* Column a has the row's number: a page a row group. */
+static void put_large_pages(const char *path)
+{
+    fby__writer *w = NULL;
+    fby_error err;
+    FILE *file = fopen(path, "wb");
+    struct ArrowSchema schema = arrow_field("+s", "", 0, 1);
+    *schema.children[0] = arrow_field("g", "a", 0, 0);
+    const fby__write_options options = {.codec = "zstd", .page_bytes = 64 * MIB};
+    assert_non_null(file);
+    assert_int_equal(fby__writer_begin(FBY__WRITE_PARQUET, &schema, &options, (fby__byte_sink){to_file, file}, &w, &err), FBY_OK);
+    schema.release(&schema);
+    for (int g = 0; g < GROUPS; g++) {
+        struct ArrowArray batch = arrow_array(ROWS, 1, 1);
+        *batch.children[0] = numbers((double)g * ROWS);
+        assert_int_equal(fby__writer_batch(w, &batch, &err), FBY_OK);
+        batch.release(&batch);
+    }
+    assert_int_equal(fby__writer_end(w, NULL, 0, &err), FBY_OK);
+    fby__writer_free(w);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* The epoch's rows; 0: a block was refused. */
+static uint64_t rows_of_epoch(fby_loader *l, uint64_t epoch, bool *seen)
+{
+    fby_error err = {0};
+    fby_batch *b = NULL;
+    fby_status status = fby_loader_begin(l, epoch, &err);
+    uint64_t n = 0, wrong = 0;
+    memset(seen, 0, N_ROWS);
+    while (status == FBY_OK && (status = fby_loader_next(l, 120 * (int64_t)1000000000, &b, &err)) == FBY_OK) {
+        const float *x = fby_batch_tensor(b, 0)->data;
+        const uint64_t width = fby_batch_tensor(b, 0)->bytes / sizeof *x / fby_batch_size(b);
+        for (uint64_t i = 0; i < fby_batch_size(b); i++) {
+            const double row = x[i * width]; /* below 2^24 */
+            if (row >= 0 && row < N_ROWS && row == x[i * width + width - 1] && !seen[(uint64_t)row])
+                seen[(uint64_t)row] = true;
+            else
+                wrong++;
+            n++;
+        }
+        fby_batch_unref(b);
+        b = NULL;
+    }
+    assert_int_equal(wrong, 0);
+    if (status == FBY_END)
+        return n;
+    if (status != FBY_E_BUDGET)
+        fail_msg("%s: %s", fby_status_name(status), err.message);
+    assert_non_null(strstr(err.message, "large.parquet', row group"));
+    assert_non_null(strstr(err.message, "raise memory to"));
+    return 0;
+}
+
+static fby_loader *open_within(fby_dataset *ds, bool wide, int threads, uint64_t memory)
+{
+    fby_loader *l = NULL;
+    fby_error err = {0};
+    const fby_loader_opts opts = {.outputs = wide ? WIDE_ROWS : NARROW_ROWS,
+                                  .n_outputs = 1,
+                                  .batch_size = 1 << 14,
+                                  .superbatch_blocks = 2,
+                                  .streams = 1,
+                                  .memory_bytes = memory,
+                                  .n_threads = threads};
+    if (try_loader(ds, opts, &l, &err) != FBY_OK)
+        fail_msg("%s", err.message);
+    return l;
+}
+
+static void pages_beyond_their_reservation_fit_the_account_or_are_refused(void **state)
+{
+    (void)state;
+    static const uint64_t MORE[N_MORE] = {0, 4 * MIB, 512 * MIB};
+    static const int THREADS[] = {1, 2, 8};
+    static bool seen[N_ROWS];
+    put_large_pages("large.parquet");
+    fby_dataset *ds = open_dataset("large.parquet", NULL);
+    for (int wide = 0; wide < 2; wide++)
+        for (int t = wide; t < 3 - wide; t++) {
+            fby_loader *l = open_within(ds, wide, THREADS[t], 4096 * MIB);
+            const uint64_t least = l->memory.minimum_bytes;
+            fby_loader_close(l);
+            for (int m = 0; m < N_MORE; m++) {
+                uint64_t first = 0;
+                for (uint64_t epoch = 0; epoch < 3; epoch++) {
+                    if (epoch < 2) /* the third with what the second has left */
+                        l = open_within(ds, wide, THREADS[t], least + MORE[m]);
+                    const uint64_t n = rows_of_epoch(l, epoch / 2, seen);
+                    fby__account_stats stats;
+                    fby__account_stats_of(l->engine.account, &stats);
+                    assert_true(stats.peak_bytes <= least + MORE[m]);
+                    assert_int_equal(stats.forced_bytes, 0);
+                    assert_true(n == 0 || n == N_ROWS);
+                    if (epoch == 0)
+                        first = n;
+                    assert_int_equal(n, first);
+                    if (epoch != 1)
+                        fby_loader_close(l);
+                }
+                assert_true(m < N_MORE - 1 || first == N_ROWS);
+            }
+        }
+    fby_dataset_close(ds);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(pages_beyond_their_reservation_fit_the_account_or_are_refused, setup_dir, teardown_dir),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -219,8 +219,14 @@ int fail_open(work *w, const char *what)
         return fail_refused(w, text);
     if (!g_refused[0] && out_of_descriptors()) /* behind a link to another file, libhdf5 does not say so */
         return fail_descriptors(w);
-    if (!g_refused[0])
-        return fail_h5(w, "%s cannot be opened", what);
+    if (!g_refused[0]) {
+        (void)fail_h5(w, "%s cannot be opened", what);
+        if (g_n_passed > 0 && w->reply.status == FBY__H5P_FORMAT) { /* behind a link to another file, which may come, or be mended */
+            w->reply.status = FBY__H5P_IO;
+            w->reply.sys_errno = ENOLINK;
+        }
+        return -1;
+    }
     (void)H5Eclear2(H5E_DEFAULT);
     return fail(w, FBY__H5P_FORMAT, "%s cannot be opened: it is behind a link to '%.300s', which is no regular file", what, g_refused);
 }
@@ -262,8 +268,12 @@ static int missing_filter(work *w, hid_t dataset)
         if (id < 0 || H5Zfilter_avail(id) > 0)
             continue;
         (void)H5Eclear2(H5E_DEFAULT); /* of the search for a plugin */
-        (void)fail(w, FBY__H5P_UNSUPPORTED, "libhdf5 has no filter %d%s%s%s: HDF5_PLUGIN_PATH can name a folder that holds its plugin",
-                   (int)id, *name ? " (" : "", name, *name ? ")" : "");
+        w->reply.sys_errno = ENOPKG;
+        (void)fail(
+            w, FBY__H5P_IO, /* it may come */
+            "libhdf5 has no filter %d%s%s%s: HDF5_PLUGIN_PATH can name a folder that holds its plugin; with FOREBAY_HDF5_HELPER=none, "
+            "what needs the program is left out",
+            (int)id, *name ? " (" : "", name, *name ? ")" : "");
         return i;
     }
     return -1;

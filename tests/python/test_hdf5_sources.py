@@ -149,7 +149,7 @@ def test_files_behind_links_and_virtual_data_sets_are_in_the_fingerprint_and_val
     changed, cached, values = opened()
     assert changed != first and not cached and np.array_equal(values, np.arange(N) / 4)
     (linked / "b.h5").unlink()
-    with fb.open(linked / "a.h5", cache_dir=cache) as ds:
+    with fb.open(linked / "a.h5", cache_dir=cache, missing_sources="fill") as ds:
         assert ds.columns == ("y",) and "b.h5" in str(ds.notes)
 
 
@@ -324,17 +324,54 @@ def test_a_helper_program_that_is_not_wanted_leaves_out_by_name_for_now(packed, 
         assert set(ds.columns) == {"x", "plain"}
 
 
-def test_a_link_whose_file_comes_later_is_no_longer_left_out(linked, tmp_path):
+@pytest.mark.parametrize("gone", ["file", "data set"])
+def test_a_link_that_leads_nowhere_is_an_error_unless_it_is_left_out_by_name(linked, tmp_path, gone):
     cache = tmp_path / "cache"
     (linked / "b.h5").rename(linked / "c.h5")
+    if gone == "data set":
+        write(linked / "b.h5", other=np.arange(N))
     for _ in range(2):
-        with fb.open(linked / "a.h5", cache_dir=cache) as ds:
-            assert ds.columns == ("y",)
+        with pytest.raises(fb.ReadError, match="a.h5.*'x'.*b.h5.*missing_sources"):
+            fb.open(linked / "a.h5", cache_dir=cache)
+        with pytest.raises(fb.ReadError, match="a.h5.*'x'.*b.h5.*missing_sources"):
+            fb.open(linked / "a.h5", cache_dir=cache, table="/x")
+        with fb.open(linked / "a.h5", cache_dir=cache, missing_sources="fill") as ds:
+            assert ds.columns == ("y",) and "'x' is left out" in " ".join(ds.notes)
             with pytest.raises(fb.SchemaError, match="no column 'x'.*b.h5"):
                 ds.loader({"x": "x"}, batch_size=4)
     (linked / "c.h5").rename(linked / "b.h5")
-    with fb.open(linked / "a.h5", cache_dir=cache) as ds:
-        assert set(ds.columns) == {"x", "y"}
+    for missing in ("error", "fill"):
+        with fb.open(linked / "a.h5", cache_dir=cache, missing_sources=missing) as ds:
+            assert set(ds.columns) == {"x", "y"} and np.array_equal(ds.read(["x"])["x"], np.arange(N) + 300_000)
+
+
+def test_a_link_elsewhere_in_the_file_is_no_error(linked):
+    (linked / "b.h5").unlink()
+    with h5py.File(linked / "a.h5", "a") as file:
+        file["table/z"] = np.arange(N)
+    with fb.open(linked / "a.h5", cache_dir="", table="/table") as ds:
+        assert ds.columns == ("z",)
+
+
+def test_a_filter_plugin_that_is_not_there_is_an_error_that_is_not_kept(tmp_path, run_python):
+    import hdf5plugin
+
+    path, cache = tmp_path / "z.h5", tmp_path / "cache"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=np.arange(N, dtype="<f4"), chunks=(N,), **hdf5plugin.Zfp(reversible=True))
+        file["plain"] = np.arange(N)
+    age(path)
+    missing = {"HDF5_PLUGIN_PATH": str(tmp_path)}
+    for _ in range(2):
+        done = run_python(OPEN.format(before="pass"), path, cache, env=missing)
+        assert "refused" in done.stdout and "z.h5" in done.stdout and "no filter 32013" in done.stdout and "HDF5_PLUGIN_PATH" in done.stdout
+    done = run_python(OPEN.format(before="pass"), path, cache, env={**missing, "FOREBAY_HDF5_HELPER": "none"})
+    assert done.stdout.split() == ["plain", "0"]
+    done = run_python(OPEN.format(before="pass"), path, cache, env={"HDF5_PLUGIN_PATH": hdf5plugin.PLUGIN_PATH})
+    if "refused" in done.stdout:  # the wheel's plugins are for a libhdf5 of their own
+        assert "no filter 32013" in done.stdout
+    else:
+        assert set(done.stdout.split()) == {"x", "plain", "0"}
 
 
 def test_the_main_file_cut_short_is_said_to_have_changed(packed):

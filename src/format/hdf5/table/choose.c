@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "format/hdf5/table/table_internal.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -73,18 +74,31 @@ const char *fby__h5_reason_of(const fby__h5_opening *o, const fby__h5_object *ob
     return NULL;
 }
 
+/* The helper program got to a link to another file, and it led nowhere. */
+static bool is_behind_nothing(const fby_error *helpers) { return helpers->code == FBY_E_IO && helpers->sys_errno == ENOLINK; }
+
+static fby_status leave_out(fby__h5_opening *o, const char *name, const char *why, bool is_passing, fby_error *err)
+{
+    const size_t before = o->n_left_out;
+    FBY__TRY(fby__h5_leave_out(o, name, why, err));
+    if (o->n_left_out > before)
+        o->left_out[before].passing = is_passing && !o->opts->fill_sources;
+    return FBY_OK;
+}
+
 /* What ours cannot parse: perhaps libhdf5 can. A failure is a note. */
 static fby_status add_unparsed(fby__h5_opening *o, const fby__h5_entry *e, fby_error *err)
 {
     const fby__h5_object *object;
     fby_error why = {0};
     fby_status st = fby__h5_helper_object(fby__file_path(o->file), e->path, e->declined, &o->arena, &object, &why);
-    if (st != FBY_OK)
-        FBY__TRY(fby__h5_helper_failed(o, &why, err));
     if (st == FBY_OK)
         return add_candidate(o, e->path, object, object, e->declined, true, err);
+    o->unsettled = true;
+    if (!is_behind_nothing(&why))
+        FBY__TRY(fby__h5_helper_failed(o, &why, err));
     const char *text = fby__h5_reasons(o, e->declined, e->path, &why);
-    return text ? fby__h5_leave_out(o, e->path + 1, text, err) : fby__fail_nomem(err, "the data sets of a file");
+    return text ? leave_out(o, e->path + 1, text, is_behind_nothing(&why), err) : fby__fail_nomem(err, "the data sets of a file");
 }
 
 /* A link to another file that led to nothing, or a group whose links neither reads. */
@@ -95,7 +109,15 @@ static fby_status leave_out_whole(fby__h5_opening *o, const fby__h5_entry *e, fb
         return FBY_OK;
     o->unsettled = true; /* the other file may come, or be mended */
     const char *text = fby__h5_text(o, "%s; %s", e->declined, seen && seen->declined ? seen->declined : o->whole_why ? o->whole_why : "");
-    return text ? fby__h5_leave_out(o, e->path[1] ? e->path + 1 : "/", text, err) : fby__fail_nomem(err, "the data sets of a file");
+    if (!text)
+        return fby__fail_nomem(err, "the data sets of a file");
+    fby_error error = {0};
+    const fby__h5_object *object;
+    if (e->elsewhere && o->whole.n) /* nowhere, or to where it may not: the tree does not tell */
+        (void)fby__h5_helper_object(fby__file_path(o->file), e->path, e->declined, &o->arena, &object, &error);
+    if (error.code == FBY_E_NOMEM || error.code == FBY_E_CANCELLED)
+        return fby__fail(err, error.code, "%s", error.message);
+    return leave_out(o, e->path[1] ? e->path + 1 : "/", text, is_behind_nothing(&error), err);
 }
 
 const char *fby__h5_why_hidden(fby__h5_opening *o, const fby__h5_entry *hidden)
@@ -338,6 +360,21 @@ static const fby__h5_entry *own_entry(const fby__h5_opening *o, const fby__h5_en
     return e;
 }
 
+static fby_status fail_passing(const fby__h5_opening *o, const struct fby__h5_left_out *left_out, fby_error *err)
+{
+    return fby__fail(err, FBY_E_IO, "%s: '%.200s': %.700s; put it there, or go without (missing_sources=\"fill\")", fby__file_path(o->file),
+                     left_out->name, left_out->why);
+}
+
+/* Nothing of what was asked for is silently absent. */
+static fby_status check_passing(const fby__h5_opening *o, fby_error *err)
+{
+    for (size_t i = 0; i < o->n_left_out; i++)
+        if (o->left_out[i].passing && !o->left_out[i].elsewhere)
+            return fail_passing(o, &o->left_out[i], err);
+    return FBY_OK;
+}
+
 /* The path that a data set or group is known by; the name itself, with its slash, where it leads to nothing. NULL: no memory. */
 static const char *own_path(fby__h5_opening *o, const char *name)
 {
@@ -389,6 +426,8 @@ static fby_status find_wanted(fby__h5_opening *o, wanted *out, fby_error *err)
         return FBY_OK;
     for (size_t i = 0; i < o->n_left_out && !out->set; i++)
         if (strcmp(o->left_out[i].name, path + 1) == 0) {
+            if (o->left_out[i].passing)
+                return fail_passing(o, &o->left_out[i], err);
             (void)snprintf(what, sizeof what, "'%.100s' is left out: %.250s", name, o->left_out[i].why);
             return fail_naming_tables(o, what, err);
         }
@@ -528,7 +567,8 @@ static fby_status choose_single(fby__h5_opening *o, fby__h5_choice *out, fby_err
     }
     for (size_t i = 0; i < o->n_left_out; i++)
         if (*path && strcmp(o->left_out[i].name, path + 1) == 0)
-            return fby__fail(err, FBY_E_UNSUPPORTED, "'%.200s' cannot be read: %.500s", path, o->left_out[i].why);
+            return o->left_out[i].passing ? fail_passing(o, &o->left_out[i], err)
+                                          : fby__fail(err, FBY_E_UNSUPPORTED, "'%.200s' cannot be read: %.500s", path, o->left_out[i].why);
     return fby__fail(err, FBY_E_SCHEMA, "there is no data set '%.200s' that can be read", name ? name : "");
 }
 
@@ -549,6 +589,8 @@ fby_status fby__h5_choose(fby__h5_opening *o, fby__h5_choice *out, fby_error *er
         mark_elsewhere(o, NULL);
         return choose_single(o, out, err);
     }
+    if (o->n_candidates == 0)
+        FBY__TRY(check_passing(o, err));
     if (o->n_candidates == 0 && o->n_left_out > 0)
         return fby__fail(err, FBY_E_UNSUPPORTED, "no data set has rows that can be read: '%.200s': %.500s", o->left_out[0].name,
                          o->left_out[0].why);
@@ -558,5 +600,6 @@ fby_status fby__h5_choose(fby__h5_opening *o, fby__h5_choice *out, fby_error *er
         FBY__TRY(place(o, &o->candidates[i], err));
     FBY__TRY(find_wanted(o, &w, err));
     mark_elsewhere(o, &w);
+    FBY__TRY(check_passing(o, err));
     return choose(o, &w, out, err);
 }

@@ -73,7 +73,7 @@ fby_status fby__h5_leave_out(fby__h5_opening *o, const char *name, const char *w
         return FBY_OK;
     if (fby__grow((void **)&o->left_out, &o->left_out_cap, o->n_left_out + 1, sizeof *o->left_out) != 0)
         return fby__fail_nomem(err, "a note");
-    struct fby__h5_left_out note = {readable(o, name), fby__h5_text(o, "%s", why), false};
+    struct fby__h5_left_out note = {readable(o, name), fby__h5_text(o, "%s", why), false, false};
     if (!note.name || !note.why)
         return fby__fail_nomem(err, "a note");
     o->left_out[o->n_left_out++] = note;

@@ -112,6 +112,7 @@ typedef struct fby__h5_table {
     const struct fby__h5_left_out {
         const char *name; /* "events/x", "hits.tag" */
         const char *why;  /* "the data set 'events/x' is left out: <why>" is a sentence */
+        bool passing;     /* while the file is opened: it may be there the next time, and nobody asked to go without */
         bool elsewhere;   /* not in the table that was asked for by name */
     } * left_out;
 } fby__h5_table;

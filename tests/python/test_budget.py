@@ -1,10 +1,12 @@
 """The budget: what is refused, how fast, and that the process grows by no more than it and 64 MiB."""
 
 import json
+import os
 import pathlib
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -38,6 +40,28 @@ def test_an_extent_that_was_never_written_is_refused_at_once(tmp_path, run_pytho
     )
     said = json.loads(done.stdout)
     assert said["seconds"] < 0.1 and said["grown"] < 10 << 20, said
+
+
+@pytest.mark.skipif(not os.environ.get("FOREBAY_CLI"), reason="FOREBAY_CLI is not set")
+def test_inspect_of_an_extent_that_was_never_written_ends_at_once(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    seconds, peak = {}, {}
+    for log2_rows in (10, 60):
+        path = tmp_path / f"{log2_rows}.h5"
+        with h5py.File(path, "w") as f:
+            f.create_dataset("x", shape=(1 << log2_rows,), dtype="f4", chunks=(1024,))
+        seconds[log2_rows] = peak[log2_rows] = 1e18
+        for _ in range(3):
+            begin = time.monotonic()
+            child = subprocess.Popen([os.environ["FOREBAY_CLI"], "inspect", path, "--no-cache"], stdout=subprocess.PIPE)
+            said = child.stdout.read()
+            child.stdout.close()
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+            assert child.returncode == 0 and path.name.encode() in said
+            seconds[log2_rows] = min(seconds[log2_rows], time.monotonic() - begin)
+            peak[log2_rows] = min(peak[log2_rows], usage.ru_maxrss << 10)
+    assert seconds[60] < 1 and peak[60] - peak[10] <= 10 << 20, (seconds, peak)
 
 
 NUMBERS = """
@@ -184,6 +208,59 @@ def test_groups_under_the_stated_minimum_stay_inside_it(run_python, tmp_path, le
     )  # fmt: skip
     for shuffle, grown, least in json.loads(done.stdout):
         assert grown <= least + 64, (shuffle, grown, least)
+
+
+@pytest.mark.parametrize("batch_size", [16, 64])
+def test_long_neighbours_stay_within_the_stated_minimum_or_are_refused_by_name(run_python, tmp_path, batch_size):
+    """40 adjacent groups of 200,000 rows of 16 numbers, in order: a batch of them is 195 MiB, or all there is."""
+    pytest.importorskip("pyarrow")
+    done = run_python(
+        """
+        import json, re, sys
+        import numpy as np, pyarrow as pa, pyarrow.parquet as pq
+        import forebay as fb
+
+        groups, rows, path, batch_size = 40, 200_000, sys.argv[1], int(sys.argv[2])
+        names = [f"x{i}" for i in range(16)]
+        schema = pa.schema([("key", pa.int32())] + [(name, pa.float32()) for name in names])
+        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+            for g in range(groups):
+                columns = [np.full(rows, g, np.int32)] + [np.full(rows, g, np.float32)] * 16
+                writer.write_table(pa.table(columns, schema=schema))
+        del columns
+        pa.default_memory_pool().release_unused()
+        def status(field):
+            return next(int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith(field))
+        samples = fb.open(path, cache_dir="").groups("key")
+        options = dict(batch_size=batch_size, shuffle=False, threads=2, framework="numpy")
+        try:
+            samples.loader({"x": names}, memory=1, **options)
+            raise SystemExit("a byte is enough")
+        except fb.BudgetError as error:
+            least = int(re.search(r"needs at least (\\d+) bytes", str(error))[1])
+        refused = []
+        for attempt in range(3):
+            before, seen, held = status("VmRSS"), [], 0
+            open("/proc/self/clear_refs", "w").write("5")
+            try:
+                with samples.loader({"x": names}, memory=least, **options) as loader:
+                    for batch in loader:
+                        seen += [float(batch["x"].values[begin][0]) for begin in batch["x"].offsets[:-1]]
+                        held = max(held, loader.report().batches_out_bytes)
+                        del batch
+                    peak = loader.report().budget_peak_bytes
+                break
+            except fb.BudgetError as error:
+                refused.append(str(error))
+                least = int(re.search(r"raise memory to (\\d+) bytes", refused[-1])[1])
+        print(json.dumps([least, peak, status("VmHWM") - before - held, seen, refused]))
+        """,
+        tmp_path / "long.parquet", batch_size, timeout=180,
+    )  # fmt: skip
+    least, peak, grown, seen, refused = json.loads(done.stdout)
+    assert seen == list(range(40)) and all("long.parquet" in text and "output 'x'" in text for text in refused), refused
+    assert peak <= least and grown <= least + SLACK, (least, peak, grown)
+    assert least > min(batch_size, 40) * 200_000 * 64
 
 
 def test_a_batch_of_events_with_a_heavy_tail_does_not_ask_for_its_worst(tmp_path, run_python):

@@ -254,3 +254,18 @@ def test_the_helper_program_counts(tmp_path, run_python):
         if refused == 4096:
             break
     assert refused == 4096
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_fits_keep_to_their_budget(measure, counting, threads):
+    """24 blocks of 8 MiB, read by several threads: within what was said, with the moments of all of them; or refused by name."""
+    fit = f"fb.fit(fb.open(path, threads=4), ['k'], memory=memory, threads={threads})"
+    error, _ = measure(fit, counting, 4 << 20)
+    assert error is not None and advised(error) > 4 << 20
+    for _ in range(8):  # what was missing at first may not be all
+        memory = advised(error)
+        assert memory < 256 << 20
+        error, result = measure(f"result = float({fit}['k'].mean)", counting, memory)
+        if error is None:
+            break
+    assert error is None and abs(result - ((24 << 20) - 1) / 2) < 1

@@ -28,7 +28,7 @@ PYTHON = {
 }
 # What is Python's alone: the data themselves, words for several options, and what is done with batches once they are in Python.
 PYTHON_OWN = {
-    "open": {"source"}, "select": {"ids", "on", "key"}, "lookup": {"table"}, "fit": {"data", "by"}, "pipeline": {"path"},
+    "open": {"source"}, "select": {"ids", "on", "key"}, "lookup": {"table", "dtypes"}, "fit": {"data", "by"}, "pipeline": {"path"},
     "pack": {"source", "to"},
     "loader": {"samples", "epoch", "drop_last", "framework", "device", "as_"},
 }

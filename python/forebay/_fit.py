@@ -12,7 +12,7 @@ from ._advice import Known, advised
 from ._dataset import Dataset
 from ._forebay import printable
 from ._lookup import Key, Lookup
-from ._make_select import MAKE_SELECT, MAKE_TIME
+from ._make_select import MAKE_SELECT, MAKE_TIME, axis_sizes
 from ._outputs import Column, col
 from ._samples import Samples
 
@@ -441,6 +441,8 @@ def fit(
         raise ValueError(f"{column.mask_of}() is a mask: there is nothing to fit")
     if column.make is not None:
         raise ValueError(f"fit() takes the values of columns, and what is done to them row by row: not what is made of them{_instead(column, axis)}")
+    if column.one_step or column.step_range != (0, 0):
+        raise ValueError("fit() takes all rows of the samples, and .first(), .at() and .steps() choose some of each: leave it out")
     for word, given_axis in (("axis", axis), ("count", count)):
         if given_axis is not None and _ops.moves_axes(column):
             raise ValueError(f"{word}={given_axis!r} is about the array as it is stored, {_ops.BEFORE_AXES_MOVE}")
@@ -477,9 +479,5 @@ def _axis_places(dataset: Dataset, column: str, axis: int) -> int:
         raise TypeError(f"axis={axis!r}: a whole number is expected")
     if axis >= 0:
         raise ValueError(f"axis={axis}: the axes of a row's value are counted from the end: -1 is the last")
-    sizes = []
-    field = dataset.schema[column] if column in dataset.schema else None
-    while field is not None and field.kind == "fixed_list":
-        sizes.append(field.list_size)
-        field = field.children[0]
+    sizes = axis_sizes(dataset, column)
     return sizes[axis] if -axis <= len(sizes) else 1

@@ -44,6 +44,8 @@ class Lookup:
         For reading; by default as many as the CPUs this process may use.
     memory : int or str, optional
         What the table, and reading it, may hold; by default the data set's `memory`, or half of what the process may take.
+    dtypes : mapping, optional
+        Types of columns of CSV and TSV files, as of :func:`forebay.open`: ``{"gauge_id": str}`` where the data has names, and the table digits.
 
     Raises
     ------
@@ -68,7 +70,7 @@ class Lookup:
     @advised("Lookup")
     def __init__(
         self, table: Any, key: str | Sequence[str], columns: str | Sequence[str] | None = None, *, fill_missing: float | None = None, first_wins: bool = False,
-        threads: int | None = None, memory: int | str | None = None,
+        threads: int | None = None, memory: int | str | None = None, dtypes: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
         options = _options.plain("lookup", {**locals(), "columns": None})
         keys = _key_names(key, "key")
@@ -77,11 +79,13 @@ class Lookup:
             if not isinstance(name, str):
                 raise TypeError(f"a column is named by a str, not {type(name).__name__}: {name!r}")
         if isinstance(table, Mapping) and not any(is_path(value) for value in table.values()):
+            if dtypes:
+                raise ValueError("dtypes= is about files: columns in memory have their types")
             self._core = _from_columns(table, keys, names, options.get("fill_missing"), _options.switch(first_wins, "first_wins"))
             if threads is not None:
                 count(threads, "threads", 1, 1024)
         else:
-            cores = tuple(dataset._core for dataset in _open(table, options.get("memory")))
+            cores = tuple(dataset._core for dataset in _open(table, options.get("memory"), dtypes))
             self._core = _forebay.open_lookup(cores, {**options, "columns": names, "key": keys[0], "more_keys": keys[1:]})
         self._key = keys[0] if len(keys) == 1 else keys
 
@@ -280,18 +284,18 @@ def _merged(key: tuple[Key, ...], names: list[str], before: list[float], now: li
     return [b if math.isnan(a) else a for a, b in zip(before, now)]
 
 
-def _open(table: Any, memory: int | None = None) -> list[Dataset]:
-    if isinstance(table, Dataset):
-        return [table]
+def _open(table: Any, memory: int | None, dtypes: Mapping[str, Any] | None) -> list[Dataset]:
     if isinstance(table, Samples):
         raise TypeError("a lookup is made of a whole table: pass its data set")
-    if is_path(table) or isinstance(table, Mapping):
-        return [open_dataset(table, missing_columns="fill", memory=memory)]
-    if isinstance(table, (list, tuple)):
-        if all(is_path(item) for item in table):
-            return [open_dataset(list(table), missing_columns="fill", memory=memory)]
-        return [dataset for item in table for dataset in _open(item, memory)]
-    return [open_dataset(table, memory=memory)]
+    if isinstance(table, (list, tuple)) and not all(is_path(item) for item in table):
+        return [dataset for item in table for dataset in _open(item, memory, dtypes)]
+    if isinstance(table, Dataset):
+        if dtypes:
+            raise ValueError("dtypes= says how files are opened, and this data set is open: give it to fb.open")
+        return [table]
+    if is_path(table) or isinstance(table, (Mapping, list, tuple)):
+        return [open_dataset(list(table) if isinstance(table, tuple) else table, missing_columns="fill", memory=memory, dtypes=dtypes)]
+    return [open_dataset(table, memory=memory, dtypes=dtypes)]
 
 
 def _as_table(table: Any, key: str | Sequence[str], columns: tuple[str, ...] | None, first_wins: bool) -> Lookup:

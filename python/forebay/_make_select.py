@@ -16,7 +16,7 @@ MAKE_SELECT, MAKE_TIME = "select", "time"
 _ATTRIBUTE = "feature_names"
 _TIMES = re.compile(r"(timestamp|duration|datetime64|timedelta64)\[(s|ms|us|ns)\]")
 
-Places = dict[str, Any]  # of one axis: begin, end, step, places, drop_axis
+Places = dict[str, Any]  # of one axis: begin, end, step, places, drop_axis; until it is bound, of a mask its length
 
 
 def time_of(dtype: Any) -> tuple[bool, str] | None:
@@ -40,8 +40,9 @@ class Selections:
     def __getitem__(self: Any, key: Any) -> "Column":
         """Take places of the axes of an array, as NumPy indexes one row's value: the batch's axis is not counted.
 
-        Each item is of one axis, the first ones of the value, or after ``...`` the last ones: a slice, a place, a list of places, or names
-        that the attribute ``feature_names`` of the column's HDF5 data set, or of the file, has. One place, or one name, takes its axis away.
+        Each item is of one axis, the first ones of the value, or after ``...`` the last ones: a slice, a place, a list of places, a mask as
+        long as the axis, or names that the attribute ``feature_names`` of the column's HDF5 data set, or of the file, has. One place, or one
+        name, takes its axis away.
         Lists of several axes are combined, every place of one with every place of the other.
 
         Operations before it see the whole array; those that follow must not name an axis.
@@ -80,6 +81,8 @@ def _places(item: Any) -> Places:
     if hasattr(item, "tolist"):
         item = item.tolist()
     if isinstance(item, (list, tuple, range)):
+        if item and all(isinstance(i, bool) for i in item):
+            return {**_listed(tuple(i for i, taken in enumerate(item) if taken), False), "mask": len(item)}
         names = [i for i in item if isinstance(i, str)]
         if not item or (names and len(names) != len(item)):
             raise ValueError(f"{item!r}: places are all whole numbers, or all names, and at least one")
@@ -88,6 +91,8 @@ def _places(item: Any) -> Places:
 
 
 def _listed(places: tuple[Any, ...], drop_axis: bool) -> Places:
+    if not places:
+        raise ValueError("a mask that is False everywhere takes no place: at least one is needed")
     return {"begin": 0, "end": 0, "step": 0, "places": places, "drop_axis": drop_axis}
 
 
@@ -101,20 +106,39 @@ def _whole(value: Any) -> int:
     return int(value.__index__())
 
 
-def has_names(make: tuple | None) -> bool:
-    """Does it select by names, whose places are found when a loader is made?"""
-    return make is not None and make[0] == MAKE_SELECT and any(map(_named, make[1]["axes"]))
+def is_unbound(make: tuple | None) -> bool:
+    """Does it select by names or masks, whose places are found when a loader is made?"""
+    return make is not None and make[0] == MAKE_SELECT and any(_named(p) or "mask" in p for p in make[1]["axes"])
 
 
 def bind(column: "Column", dataset: Any) -> "Column":
-    """The column with the places of its names."""
+    """The column with the places of its names and masks."""
     assert column.make is not None
     if dataset is None:
-        raise ValueError("names of features are found in the data set: make the output's loader from it")
-    names = _feature_names(dataset, column.columns[0])
-    given = column.make[1]
-    axes = tuple({**p, "places": tuple(_place(name, names) for name in p["places"])} if _named(p) else p for p in given["axes"])
+        raise ValueError("names of features and lengths of axes are found in the data set: make the output's loader from it")
+    given, sizes = column.make[1], axis_sizes(dataset, column.columns[0])
+    names = _feature_names(dataset, column.columns[0]) if any(map(_named, given["axes"])) else []
+    first = len(sizes) - len(given["axes"]) if given["of_last"] else 0
+    axes = tuple(_bound(p, names, sizes[first + i : first + i + 1] if first >= 0 else []) for i, p in enumerate(given["axes"]))
     return dataclasses.replace(column, make=(MAKE_SELECT, {**given, "axes": axes}))
+
+
+def _bound(p: Places, names: list[str], size: list[int]) -> Places:
+    if _named(p):
+        return {**p, "places": tuple(_place(name, names) for name in p["places"])}
+    if size and p.get("mask", size[0]) != size[0]:
+        raise IndexError(f"a mask of {p['mask']} for an axis of {size[0]} places")
+    return {key: value for key, value in p.items() if key != "mask"}
+
+
+def axis_sizes(dataset: Any, column: str) -> list[int]:
+    """Of a row's value of a column of arrays; none of others."""
+    sizes = []
+    field = dataset.schema[column] if column in dataset.schema else None
+    while field is not None and field.kind == "fixed_list":
+        sizes.append(field.list_size)
+        field = field.children[0]
+    return sizes
 
 
 def _feature_names(dataset: Any, column: str) -> list[str]:

@@ -545,7 +545,7 @@ def _one(name: str, output: Any, dataset: Any) -> OutputRow | PipelineRow:
         raise TypeError(f"output {name!r}: a column name, a list of names or fb.col(...) is expected, not {type(output).__name__}")
     if _make_lookup.is_unbound(output.make):
         output = _make_lookup.bind(output, dataset)
-    if _make_select.has_names(output.make):
+    if _make_select.is_unbound(output.make):
         output = _make_select.bind(output, dataset)
     padding = output.padding or Padding()
     return OutputRow(

@@ -55,7 +55,7 @@ def _nothing(np: Any, dataset: "Dataset", names: list[str] | None) -> dict[str, 
             raise SchemaError(f"there is no column {name!r}")
         field = dataset.schema[name]
         value = _value(field)
-        if field.kind in ("string", "binary"):
+        if field.kind in ("string", "binary", "null"):  # null: a CSV file of a header alone says no type
             result[name] = np.empty(0, dtype=object)
         elif field.kind == "list" and value.dtype:
             result[name] = Ragged(np.empty(0, dtype=value.dtype), np.zeros(1, dtype=np.int64))

@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct unit {
@@ -41,4 +42,16 @@ uint64_t fby__duration_ns(const char *text)
     while (*at == ' ')
         at++;
     return fby__mul_u64_checked(number, ns_of(at), &ns) && ns <= INT64_MAX ? ns : 0;
+}
+
+void fby__duration_text(int64_t ns, char out[FBY__DURATION_CHARS])
+{
+    const uint64_t size = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
+    size_t i = sizeof UNITS / sizeof *UNITS - 1;
+    while (i > 0 && (size == 0 || size % UNITS[i].ns != 0))
+        i--;
+    const uint64_t n = size / UNITS[i].ns;
+    static const char *const WORDS[][2] = {{"ns", "ns"},   {"us", "us"},      {"ms", "ms"},   {"s", "s"},
+                                           {"min", "min"}, {"hour", "hours"}, {"day", "days"}};
+    (void)snprintf(out, FBY__DURATION_CHARS, "%s%llu %s", ns < 0 ? "-" : "", (unsigned long long)n, WORDS[i][n != 1]);
 }

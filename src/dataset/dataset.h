@@ -141,6 +141,8 @@ size_t fby__path_stem(const char *base);
  * (FBY_E_STATE: it is another user's, or others may write to it); no message.
  */
 fby_status fby__cache_read(const char *dir, const char *name, size_t least, fby__buf *out);
+/** What a note says of FBY_E_STATE. */
+#define FBY__CACHE_FOREIGN "it belongs to another user, or others may write to it"
 /**
  * Write one, and the code that the user's key gives it: to a temporary name, then renamed. The name has a suffix; of each suffix a bounded
  * number of files is kept.

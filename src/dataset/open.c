@@ -445,8 +445,7 @@ static fby_status open_files(fby_dataset *ds, const fby_source *sources, size_t 
     FBY__TRY(status);
     FBY__TRY(fby__index_load(cache_dir, key, &ds->index, err));
     if (ds->index.foreign)
-        FBY__TRY(fby__notes_add(
-            ds, err, "an index in the cache folder '%s' was not used: it belongs to another user, or others may write to it", cache_dir));
+        FBY__TRY(fby__notes_add(ds, err, "an index in the cache folder '%s' was not used: " FBY__CACHE_FOREIGN, cache_dir));
     FBY__TRY(fby__scan(ds, &ds->index, opts, err));
     if (cache_dir && index_is_stale(ds)) {
         fby_error why;

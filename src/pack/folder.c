@@ -179,6 +179,14 @@ static fby_status begin_locked(fby__pack *p, bool *out_finished, fby_error *err)
     return status;
 }
 
+fby_status fby__pack_folder_check(fby__pack *p, fby_error *err)
+{
+    fby__pack_state state;
+    FBY__TRY(fby__pack_look(p, &state, err));
+    FBY__TRY(refuse_finished(p, state, err));
+    return state == FBY__PACK_NOTHING ? FBY_OK : fby__pack_plan_read(p, err);
+}
+
 fby_status fby__pack_folder_begin(fby__pack *p, bool *out_finished, fby_error *err)
 {
     fby__pack_state state;

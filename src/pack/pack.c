@@ -140,8 +140,8 @@ fby_status fby_pack(fby_dataset *ds, const char *to, const fby_pack_opts *opts, 
     fby_pack_info info = {.size = sizeof info};
     FBY__TRY(fby__pack_check_call(ds, to, opts, &o, err));
     fby_status status = fby__pack_init(&p, ds, to, &o, false, err);
-    if (status == FBY_OK && !o.dry_run)
-        status = make(&p, err);
+    if (status == FBY_OK)
+        status = o.dry_run ? fby__pack_folder_check(&p, err) : make(&p, err);
     if (status == FBY_OK)
         fby__pack_inform(&p, &info);
     if (status == FBY_OK && o.dry_run)

@@ -127,6 +127,8 @@ typedef enum fby__pack_state {
 
 /** FBY_E_ARG: the folder holds something else. */
 fby_status fby__pack_look(const fby__pack *p, fby__pack_state *out, fby_error *err);
+/** Would begin() refuse the folder? FBY_E_ARG; nothing is made or removed. */
+fby_status fby__pack_folder_check(fby__pack *p, fby_error *err);
 /**
  * Make the folders, or take over what an unfinished run left: the number of tasks, resumed. From now on no other process works in it.
  * *out_finished: all that was missing was done here.

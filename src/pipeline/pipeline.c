@@ -6,6 +6,7 @@
 #include "pipeline/pipeline_internal.h"
 
 #include "base/alloc.h"
+#include "base/nearest.h"
 #include "base/sized.h"
 
 #include <stdio.h>
@@ -111,9 +112,30 @@ static const fby__key section_keys[] = {
     FBY__KEY_END,
 };
 
+/* A key of a section that stands beside the sections: the section is named. What looks like a section misspelt is left to read_map(). */
+static fby_status check_level(const fby__reading *r, const fby_node *root)
+{
+    static const struct {
+        const char *name;
+        fby_option_set set;
+    } SECTIONS[] = {{"loader", FBY_OPTIONS_LOADER}, {"data", FBY_OPTIONS_OPEN}};
+    for (size_t i = 0; root->kind == FBY_NODE_MAP && i < root->n; i++) {
+        const char *key = root->keys[i]->text, *names[sizeof section_keys / sizeof *section_keys];
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+            names[k] = section_keys[k].name;
+        for (size_t k = 0; !fby__nearest(key, names) && k < sizeof SECTIONS / sizeof *SECTIONS; k++)
+            for (const fby_option *o = fby__option_table(SECTIONS[k].set); o->name; o++)
+                if ((o->flags & FBY_OPTION_IN_FILE) && strcmp(o->name, key) == 0)
+                    return fby__node_fail(r, root->keys[i], "the file: '%s' is a key of the section %s: write %s: {%s: …}", key,
+                                          SECTIONS[k].name, SECTIONS[k].name, key);
+    }
+    return FBY_OK;
+}
+
 static fby_status read_sections(fby_pipeline *p, const fby__reading *r)
 {
     sections s = {0};
+    FBY__TRY(check_level(r, p->root));
     FBY__TRY(fby__read_map(r, p->root, "the file", section_keys, &s));
     if (s.version && !(s.version->kind == FBY_NODE_INT && s.version->integer == 1))
         return fby__node_fail(r, s.version, "version: 1 is the only one this library knows");

@@ -172,6 +172,9 @@ fby_status fby__samples_load(fby__sample_base *base, bool *out_found, fby_error 
     *out_found = status == FBY_OK;
     if (status != FBY_OK)
         fby__sample_base_clear(base);
+    if (status == FBY_E_STATE)
+        return fby__notes_put(&base->notes, err, "a sample index in the cache folder '%s' was not used: " FBY__CACHE_FOREIGN,
+                              fby__dataset_cache_dir(base->ds));
     return status == FBY_E_NOMEM ? fby__fail_nomem(err, "the samples") : FBY_OK;
 }
 

@@ -21,8 +21,7 @@ void fby__sample_base_clear(fby__sample_base *base)
     base->stretches = NULL;
     base->n_stretches = base->cap_stretches = 0;
     base->longest_stretch = base->longest_series = 0;
-    fby__free(base->note);
-    base->note = NULL;
+    fby__notes_fini(&base->notes);
     base->dropped = (fby__dropped){0};
 }
 
@@ -292,23 +291,8 @@ static fby__hash128 hash_options(const fby_samples_opts *o, const fby__sample_ba
 
 static fby_status no_window(const fby__sample_base *base, const fby_samples_opts *o, fby_error *err)
 {
-    if (o->time && base->longest_series <= 1 && fby_dataset_rows(base->ds) > 1) {
-        fby__dataset_column time;
-        char type[80] = "", rise[120] = "";
-        if (fby__dataset_resolve(base->ds, o->time, &time, NULL) == FBY_OK)
-            (void)fby_field_type_text(time.field, type, sizeof type);
-        if (base->first_rise != 0)
-            (void)snprintf(rise, sizeof rise, "; from the first row to the second it is %.15g", base->first_rise);
-        if (o->step)
-            return fby__fail(err, FBY_E_ARG,
-                             "no window of %llu rows fits, since '%s' never goes on by the step %lld from one row to the next%s: a step is "
-                             "given in units of the column, whose type is %s",
-                             (unsigned long long)base->length, o->time, (long long)o->step, rise, type);
-        return fby__fail(
-            err, FBY_E_ARG,
-            "no window of %llu rows fits, since '%s' never rises from one row to the next%s: is it the time, and are rows in its order?",
-            (unsigned long long)base->length, o->time, rise);
-    }
+    if (o->time && base->longest_series <= 1 && fby_dataset_rows(base->ds) > 1)
+        return fby__step_never_fits(base, o, err);
     if (base->key && base->longest_series <= 1 && fby_dataset_rows(base->ds) > 1)
         return fby__fail(
             err, FBY_E_ARG,
@@ -419,7 +403,7 @@ uint64_t fby_samples_count(const fby_samples *s)
 }
 fby_sample_kind fby_samples_kind(const fby_samples *s) { return s->base->kind; }
 uint64_t fby_samples_max_rows(const fby_samples *s) { return s->max_rows; }
-const char *fby_samples_note(const fby_samples *s, size_t i) { return i == 0 ? s->base->note : NULL; }
+const char *fby_samples_note(const fby_samples *s, size_t i) { return fby__notes_at(&s->base->notes, i); }
 uint64_t fby_samples_files_dropped(const fby_samples *s) { return s->base->dropped.files; }
 const fby_dataset *fby__samples_dataset(const fby_samples *s) { return s->base->ds; }
 bool fby__samples_group_by(const fby_samples *s, const char *column)

@@ -9,6 +9,7 @@
 #define FBY_SAMPLES_SAMPLES_IMPL_H
 
 #include "base/hash.h"
+#include "base/notes.h"
 #include "budget/allowance.h"
 #include "samples/samples.h"
 
@@ -67,10 +68,10 @@ typedef struct fby__sample_base {
     uint64_t longest_stretch, longest_series; /* WINDOWS, shorter ones too: for messages */
     double first_rise;                        /* of the time from the first row to the second, in its units: for messages; 0 = not known */
     fby__dropped dropped;                     /* WINDOWS with drop_missing */
-    char *note;                               /* owned: that in words; NULL = nothing was dropped */
-    fby__block_groups *groups;                /* owned: GROUPS, one a block */
-    fby__hash128 hash;                        /* of the options */
-    _Atomic(uint8_t *) shared_names;          /* owned: see fby__file_names_shared; acq_rel where it is made, which pairs with acquire */
+    fby__notes notes;
+    fby__block_groups *groups;       /* owned: GROUPS, one a block */
+    fby__hash128 hash;               /* of the options */
+    _Atomic(uint8_t *) shared_names; /* owned: see fby__file_names_shared; acq_rel where it is made, which pairs with acquire */
 } fby__sample_base;
 
 /** Starts that are a stride apart. */
@@ -216,7 +217,7 @@ void fby__step_store(const fby__step_key *k, const fby_samples *chosen);
 fby_status fby__samples_windows(fby_samples *s, fby_error *err);
 /** The windows of the series of rows [begin, end), whose stretches are those from first_stretch on: how many there could be, and are not. */
 void fby__dropped_count(const fby__sample_base *base, size_t first_stretch, uint64_t begin, uint64_t end, fby__dropped *io);
-/** base->note. */
+/** A note of what was dropped. */
 fby_status fby__dropped_note(fby__sample_base *base, fby_error *err);
 /** One stretch a file: windows that need no scan. */
 fby_status fby__stretches_of_files(fby__sample_base *base, fby_error *err);
@@ -243,5 +244,7 @@ static inline uint64_t fby__group_start(const fby__block_groups *g, uint64_t i)
 
 /** Set o->step from o->step_text, in units of the column o->time. FBY_E_ARG, FBY_E_SCHEMA. */
 fby_status fby__step_from_text(const fby_dataset *ds, fby_samples_opts *o, fby_error *err);
+/** FBY_E_ARG: no row follows another by the step, or, without one, later. */
+fby_status fby__step_never_fits(const fby__sample_base *base, const fby_samples_opts *o, fby_error *err);
 
 #endif

@@ -121,8 +121,10 @@ static fby_status select_values(const fby_samples *samples, const fby_select_opt
     FBY__TRY(fby__sample_values_init(&v, samples, o->column, err));
     fby__value_type type = fby__sample_values_type(&v);
     if (o->table && values->n && (values->texts != NULL) != type.is_text)
-        return fby__fail(err, FBY_E_ARG, "the key '%s' is %s in the data, and %s in the side table: cast one of them", type.name,
-                         type.is_text ? "text" : "a number", type.is_text ? "a number" : "text");
+        return fby__fail(err, FBY_E_ARG,
+                         "the key '%s' is %s in the data, and %s in the side table: cast one of them; dtypes={\"%s\": str} makes text "
+                         "of a CSV file's column",
+                         type.name, type.is_text ? "text" : "a number", type.is_text ? "a number" : "text", type.name);
     fby_status status = condition_init(&c, o, values, &type, &set, err);
     if (status == FBY_OK)
         status = select_where(&v, &c, o, ignore_unknown, out, err);

@@ -1,8 +1,11 @@
-/* The step of a windows' time as a text: "1 day", in the unit of its column. */
+/* The step of a windows' time in words, as "1 day": read in the unit of its column, and said in messages. */
 #include "samples/samples_impl.h"
 
 #include "base/duration.h"
 #include "block/panel.h"
+
+#include <math.h>
+#include <stdio.h>
 
 /* Nanoseconds of one unit of a column; 0: it holds plain numbers. */
 static uint64_t unit_ns(const fby_field *field)
@@ -35,4 +38,44 @@ fby_status fby__step_from_text(const fby_dataset *ds, fby_samples_opts *o, fby_e
         return fby__fail(err, FBY_E_ARG, "step '%.40s' is no whole number of the units of column '%.100s'", o->step_text, o->time);
     o->step = (int64_t)(ns / unit);
     return FBY_OK;
+}
+
+/* A time between two rows: "86400000000000 (1 day)", without the number of units where the step is in words. */
+static void say(char *out, size_t n, double units, uint64_t unit, bool in_words)
+{
+    char words[FBY__DURATION_CHARS];
+    if (unit == 0 || fabs(units) >= (double)INT64_MAX / (double)unit) {
+        (void)snprintf(out, n, "%.15g", units);
+        return;
+    }
+    fby__duration_text((int64_t)units * (int64_t)unit, words);
+    if (in_words)
+        (void)snprintf(out, n, "%s", words);
+    else
+        (void)snprintf(out, n, "%.15g (%s)", units, words);
+}
+
+fby_status fby__step_never_fits(const fby__sample_base *base, const fby_samples_opts *o, fby_error *err)
+{
+    fby__dataset_column time;
+    char type[80] = "", step[80], rise[80] = "";
+    uint64_t unit = 0;
+    if (fby__dataset_resolve(base->ds, o->time, &time, NULL) == FBY_OK) {
+        (void)fby_field_type_text(time.field, type, sizeof type);
+        unit = unit_ns(time.leaf);
+    }
+    const char *lead = base->first_rise != 0 ? "; from the first row to the second it is " : "";
+    if (*lead)
+        say(rise, sizeof rise, base->first_rise, unit, o->step_text != NULL);
+    if (!o->step)
+        return fby__fail(
+            err, FBY_E_ARG,
+            "no window of %llu rows fits, since '%s' never rises from one row to the next%s%s: is it the time, and are rows in its order?",
+            (unsigned long long)base->length, o->time, lead, rise);
+    say(step, sizeof step, (double)o->step, unit, o->step_text != NULL);
+    return fby__fail(
+        err, FBY_E_ARG,
+        "no window of %llu rows fits, since '%s' never goes on by the step %s from one row to the next%s%s: a step is given in "
+        "%sunits of the column, whose type is %s",
+        (unsigned long long)base->length, o->time, step, lead, rise, unit ? "words, such as 6 hours, or in " : "", type);
 }

@@ -6,7 +6,6 @@
  *   blocks     |             |             |                    a run of starts is cut where a block ends
  */
 #include "base/checked.h"
-#include "base/printable.h"
 #include "samples/samples_impl.h"
 
 #include "base/alloc.h"
@@ -75,16 +74,14 @@ void fby__dropped_count(const fby__sample_base *base, size_t first_stretch, uint
 fby_status fby__dropped_note(fby__sample_base *base, fby_error *err)
 {
     const fby__dropped *d = &base->dropped;
-    char text[600];
+    char files[500] = "";
     if (d->out == 0)
         return FBY_OK;
-    int n =
-        snprintf(text, sizeof text, "drop_missing leaves out %llu of %llu windows", (unsigned long long)d->out, (unsigned long long)d->all);
     if (d->files)
-        n += snprintf(text + n, sizeof text - (size_t)n, ", with them all of %u of %llu files, such as '%.400s'", d->files,
-                      (unsigned long long)fby_dataset_file_count(base->ds), fby__dataset_facts(base->ds, d->first_file).name);
-    fby__make_printable(text, sizeof text, n >= (int)sizeof text);
-    return (base->note = fby__strdup(text)) ? FBY_OK : fby__fail_nomem(err, "the windows");
+        (void)snprintf(files, sizeof files, ", with them all of %u of %llu files, such as '%.400s'", d->files,
+                       (unsigned long long)fby_dataset_file_count(base->ds), fby__dataset_facts(base->ds, d->first_file).name);
+    return fby__notes_put(&base->notes, err, "drop_missing leaves out %llu of %llu windows%s", (unsigned long long)d->out,
+                          (unsigned long long)d->all, files);
 }
 
 static uint64_t end_of_block(const fby__block *b) { return b->first_row + (b->row_end - b->row_begin); }

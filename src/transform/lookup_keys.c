@@ -15,16 +15,16 @@ static bool is_whole(fby_dtype d) { return d == FBY_BOOL || fby__dtype_is_signed
 
 static fby_status wrong_type(const fby__make_spec *spec, uint32_t column, const fby_lookup *table, const fby_lookup *of, fby_error *err)
 {
-    char what[FBY__LOOKUP_CHARS + 160], keys[FBY__LOOKUP_CHARS];
-    const char *type = table->text ? "strings" : "whole numbers";
+    char what[FBY__LOOKUP_CHARS + 400], keys[FBY__LOOKUP_CHARS], place[40] = "its keys are";
     fby__lookup_describe(of, keys);
-    if (of == table)
-        (void)snprintf(what, sizeof what, "cannot be found in %s: its keys are %s; make both whole numbers, or both strings", keys, type);
-    else
-        (void)snprintf(what, sizeof what,
-                       "cannot be found in %s: column %u of its key holds %s; make both whole numbers, or both strings, and name the "
-                       "columns in the order of the table's key",
-                       keys, column + 1, type);
+    if (of != table)
+        (void)snprintf(place, sizeof place, "column %u of its key holds", column + 1);
+    (void)snprintf(
+        what, sizeof what,
+        "cannot be found in %s: %s %s; make both whole numbers, or both strings%s (fb.Lookup(…, dtypes={\"%.100s\": %s}) says it of a "
+        "CSV file's column)",
+        keys, place, table->text ? "strings" : "whole numbers", of == table ? "" : ", and name the columns in the order of the table's key",
+        spec->columns[column].name, table->text ? "\"int64\"" : "str");
     return fby__make_refuse_column(spec, column, what, err);
 }
 

@@ -127,8 +127,11 @@ static fby_status prepare(fby__make_spec *spec, fby__group_channels *p, fby__mad
         return fby__fail(err, FBY_E_ARG, "output '%s': group_channels: no channels: name features, aggregates, a count or positions",
                          spec->output);
     if ((uint64_t)p->row_values * p->max_groups > MAX_VALUES)
-        return fby__fail(err, FBY_E_ARG, "output '%s': group_channels: %u groups of %u channels are too many", spec->output, p->max_groups,
-                         p->row_values);
+        return fby__fail(err, FBY_E_ARG,
+                         "output '%s': group_channels: %u subgroups of %u channels, and a sample has at most %" PRIu64
+                         " values: lower max_groups or "
+                         "first_rows",
+                         spec->output, p->max_groups, p->row_values, MAX_VALUES);
     made->ndim = 2;
     made->shape[1] = p->row_values;
     made->memory_bytes = p->positions.memory_bytes;
@@ -328,6 +331,42 @@ static fby_status put_group(const fby__group_channels *p, const fby__group_rows 
     return FBY_OK;
 }
 
+/* A number that the dtype does not hold: of a channel, or the pad. */
+static fby_status fail_value(const fby__group_channels *p, const fby__group_rows *g, const double *made, size_t bad, fby_error *err)
+{
+    const size_t subgroup = bad / p->row_values;
+    const fby_status status = fby__make_fail_value(FBY_FLOAT64, (const uint8_t *)made, bad, p->dtype, err);
+    if (subgroup < g->n_groups)
+        fby__error_context(err, "channel %zu of the subgroup with key %" PRId64, bad % p->row_values, g->key[subgroup]);
+    return status;
+}
+
+static bool has_infinity(const uint8_t *floats, size_t n)
+{
+    unsigned found = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, floats + i * sizeof bits, sizeof bits);
+        found |= (bits & 0x7fffffff) == 0x7f800000;
+    }
+    return found;
+}
+
+/* A result of float32 in which there is infinity: once more in float64, which tells what was infinite from what became so. */
+static fby_status check_infinity(const fby__group_channels *p, const fby__group_rows *g, const double *values, uint64_t n_rows, double *sum,
+                                 double *other, size_t n_out, uint8_t *dst, fby_error *err)
+{
+    size_t bad;
+    double *wide = fby__malloc(n_out * sizeof *wide);
+    if (!wide)
+        return fby__fail_nomem(err, "packing a group");
+    fby_status status = put_group(p, g, values, n_rows, sum, other, (uint8_t *)wide, false, err);
+    if (status == FBY_OK && fby__convert(FBY_FLOAT32, dst, FBY_FLOAT64, wide, n_out, FBY__SCALE_NONE, &bad) != FBY_OK)
+        status = fail_value(p, g, wide, bad, err);
+    fby__free(wide);
+    return status;
+}
+
 static fby_status group_sample(const fby__group_channels *p, fby__make_job *job, uint64_t sample, fby_error *err)
 {
     const uint64_t n = job->n_rows[sample];
@@ -357,9 +396,11 @@ static fby_status group_sample(const fby__group_channels *p, fby__make_job *job,
     double *sum = doubles + n * p->n_features, *other = sum + (n < p->max_groups ? n : p->max_groups);
     double *made = other + (n < p->max_groups ? n : p->max_groups);
     FBY__TRY(put_group(p, &g, doubles, n, sum, other, converts ? (uint8_t *)made : dst, p->dtype == FBY_FLOAT32, err));
+    if (p->dtype == FBY_FLOAT32 && has_infinity(dst, n_out))
+        return check_infinity(p, &g, doubles, n, sum, other, n_out, dst, err);
     size_t bad;
     if (converts && fby__convert(p->dtype, dst, FBY_FLOAT64, made, n_out, FBY__SCALE_NONE, &bad) != FBY_OK)
-        return fby__make_fail_value(FBY_FLOAT64, (const uint8_t *)made, bad, p->dtype, err);
+        return fail_value(p, &g, made, bad, err);
     return FBY_OK;
 }
 

@@ -50,8 +50,31 @@ static void what_is_none_is_0(void **state)
         assert_int_equal(fby__duration_ns(TEXTS[i]), 0);
 }
 
+static void nanoseconds_are_words_in_their_largest_unit(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t ns;
+        const char *text;
+    } CASES[] = {{86400000000000, "1 day"},
+                 {-172800000000000, "-2 days"},
+                 {129600000000000, "36 hours"},
+                 {3600000000000, "1 hour"},
+                 {5400000000000, "90 min"},
+                 {1500000000, "1500 ms"},
+                 {1000, "1 us"},
+                 {0, "0 ns"},
+                 {INT64_MIN, "-9223372036854775808 ns"}};
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        char text[FBY__DURATION_CHARS];
+        fby__duration_text(CASES[i].ns, text);
+        assert_string_equal(text, CASES[i].text);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(words_are_nanoseconds), cmocka_unit_test(what_is_none_is_0)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(words_are_nanoseconds), cmocka_unit_test(what_is_none_is_0),
+                                       cmocka_unit_test(nanoseconds_are_words_in_their_largest_unit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

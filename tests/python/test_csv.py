@@ -442,6 +442,17 @@ def test_a_file_that_changes_under_the_data_set_is_noticed(tmp_path):
                 pa.table(ds)
 
 
+def test_a_header_alone_is_columns_without_rows(tmp_path):
+    (tmp_path / "h.csv").write_text("a,b\n")
+    ds = fb.open(tmp_path / "h.csv", cache_dir="")
+    for columns in (None, ["a", "b"]):
+        read = ds.read(columns)
+        assert {name: (values.shape, values.dtype) for name, values in read.items()} == {"a": ((0,), object), "b": ((0,), object)}
+    said = fb.open(tmp_path / "h.csv", dtypes={"a": "int16", "b": str}, cache_dir="").read()
+    assert (said["a"].dtype, said["b"].dtype, len(said["a"])) == (np.int16, object, 0)
+    assert len(fb.open(tmp_path / "h.csv", cache_dir="").rows()) == 0
+
+
 def test_names_that_are_numbers_or_missing(tmp_path):
     with fb.open(put(tmp_path / "a.csv", "1.5,2\n3,4\n"), cache_dir="") as ds:
         assert ds.columns == ("1.5", "2") and any("nothing but numbers" in note for note in ds.notes)

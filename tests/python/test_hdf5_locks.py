@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(
 
 WRITER = """
     import sys, h5py, numpy as np
-    file = h5py.File(sys.argv[1], sys.argv[2])
+    file = h5py.File(sys.argv[1], sys.argv[2], libver=sys.argv[3])
     for line in sys.stdin:  # rows to append; nothing: done
         if not line.strip():
             break
@@ -39,9 +39,9 @@ WRITER = """
 class Writer:
     """h5py with a file open in a process of its own."""
 
-    def __init__(self, path, mode):
+    def __init__(self, path, mode, libver="earliest"):
         self.process = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(WRITER), str(path), mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", textwrap.dedent(WRITER), str(path), mode, libver], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def append(self, rows):
@@ -79,6 +79,25 @@ def test_a_file_that_is_being_written_is_refused_until_it_is_closed(tmp_path):
             assert caught.value.errno == errno.EAGAIN
         writer.close()
     assert fb.open(path, cache_dir="").read(["x"])["x"].tolist() == list(range(1100))
+
+
+@pytest.mark.parametrize("libver", ["latest", "v110"])
+def test_a_file_that_is_marked_too_says_what_helps(tmp_path, monkeypatch, libver):
+    path = tmp_path / "run.h5"
+    with Writer(path, "w", libver) as writer:
+        writer.append(200)
+        with pytest.raises(fb.FileLockedError, match="run.h5' is being written.*HDF5_USE_FILE_LOCKING=FALSE does not help.*h5clear -s"):
+            fb.open(path, cache_dir="")
+        with monkeypatch.context() as without_locks:
+            without_locks.setenv("HDF5_USE_FILE_LOCKING", "FALSE")
+            with pytest.raises(fb.Error, match="run.h5.*marked as open for writing.*h5clear -s"):
+                fb.open(path, cache_dir="")
+    with pytest.raises(fb.Error, match="run.h5.*marked as open for writing.*h5clear -s"):  # the writer was killed: no lock, but the mark
+        fb.open(path, cache_dir="")
+    with Writer(tmp_path / "closed.h5", "w", libver) as writer:
+        writer.append(200)
+        writer.close()
+    assert len(fb.open(tmp_path / "closed.h5", cache_dir="").read(["x"])["x"]) == 200
 
 
 def test_a_writer_in_this_process_is_seen_and_readers_are_not_in_the_way(tmp_path):

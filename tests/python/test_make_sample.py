@@ -304,6 +304,31 @@ def test_what_cannot_be_packed_is_refused(events):
         fb.col("a").mask()
 
 
+def test_numbers_that_the_dtype_of_packed_groups_cannot_hold_are_named(tmp_path):
+    """A finite number never becomes infinity, whether stored or summed; infinity stays."""
+    table = {"id": [0, 0, 1, 1], "sensor": [7, 8, 8, 9], "t": [0.0, 1.0, 2.0, 3.0], "q": [1.0, np.inf, 1e30, 2e30]}
+
+    def first(dtype="float32", **given):
+        pq.write_table(pa.table(table), tmp_path / "a.parquet")
+        column = fb.group_channels(key="sensor", order="t", max_groups=2, features=["q"], first_rows=1, **given).cast(dtype)
+        loader = fb.open(tmp_path / "a.parquet", cache_dir="").groups("id").loader({"d": column}, batch_size=2, shuffle=False, framework="numpy")
+        return next(iter(loader))["d"]
+
+    np.testing.assert_array_equal(first(), np.array([[[1, 1], [1, np.inf]], [[1, 1e30], [1, 2e30]]], np.float32))
+    said = r"a.parquet: column 'sensor', output 'd': row 2 of the file: channel 1 of the subgroup with key 9: the value .* does not fit "
+    with pytest.raises(fb.DataError, match=said.replace("key 9", "key 8") + "float16"):
+        first("float16")
+    table["q"][3] = 1e39
+    with pytest.raises(fb.DataError, match=said + "float32"):
+        first()
+    assert first("float64")[1, 1, 1] == 1e39
+    table.update(sensor=[7, 8, 8, 8], q=[1.0, 2.0, 3e38, 3e38])
+    with pytest.raises(fb.DataError, match="row 2 of the file: the value -9.99.*e[+]38 does not fit float32"):
+        first(pad=-1e39)
+    with pytest.raises(fb.DataError, match="channel 2 of the subgroup with key 8: the value [65].*e[+]38 does not fit float32"):
+        first(aggregates={"q": "sum"})
+
+
 # ---- crops ----
 
 

@@ -50,9 +50,11 @@ def test_a_step_that_never_fits_is_said(folder):
     for _ in range(2):  # the second time the scan might be known
         refused(
             lambda: ds.windows(10, time="time", step=1), ValueError,
-            "'time' never goes on by the step 1 from one row to the next", "from the first row to the second it is 86400000000000", "timestamp[ns]",
+            "'time' never goes on by the step 1 (1 ns) from one row to the next", "from the first row to the second it is 86400000000000 (1 day)",
+            "timestamp[ns]",
         )  # fmt: skip
-    refused(lambda: ds.windows(10, time="time", step=datetime.timedelta(hours=1)), ValueError, "the step 3600000000000")
+    refused(lambda: ds.windows(10, time="time", step=datetime.timedelta(hours=1)), ValueError, "the step 3600000000000 (1 hour)")
+    refused(lambda: ds.windows(10, time="time", step="1 hour"), ValueError, "never goes on by the step 1 hour from", "to the second it is 1 day:")
     assert len(ds.windows(10, time="time", step=datetime.timedelta(days=1))) == 182
     pq.write_table(pa.table({"t": [3.0, 2.0, 1.0]}), folder / "c.parquet")
     refused(lambda: fb.open(folder / "c.parquet").windows(2, time="t"), ValueError, "'t' never rises from one row to the next", "it is -1",
@@ -83,6 +85,34 @@ def test_text_in_one_place_and_a_number_in_another(folder, tmp_path):
     pq.write_table(pa.table({"k": [1]}), mixed / "1.parquet")
     pq.write_table(pa.table({"k": ["1"]}), mixed / "2.parquet")
     refused(lambda: fb.open(mixed).rows().select("k", values=["1"]), fb.SchemaError, "'k' is int64 in", "1.parquet' but string in", "2.parquet'")
+    (mixed / "3.csv").write_text("k\n001\n")
+    both = [mixed / "1.parquet", mixed / "3.csv"]
+    refused(lambda: fb.open(both).rows().select("k", values=[1]), fb.SchemaError, 'say what it is in CSV files, dtypes={"k": …}')
+    assert len(fb.open(both, dtypes={"k": "int64"}).rows().select("k", values=[1])) == 2
+
+
+def test_keys_of_a_table_that_are_text_there_and_numbers_here(tmp_path):
+    digits, zeros = tmp_path / "digits.csv", tmp_path / "zeros.csv"
+    digits.write_text("k,y\n11,1\n12,2\n")
+    zeros.write_text("k,y\n011,1\n012,2\n")
+    names, numbers = fb.open({"k": ["12", "11"]}), fb.open({"k": np.array([12, 11])})
+
+    def values(ds, table):
+        return next(iter(ds.loader({"y": fb.lookup(table, on="k", columns="y")}, batch_size=2, shuffle=False, framework="numpy")))["y"].tolist()
+
+    for ds, path, dtype, said in ((names, digits, str, "str"), (numbers, zeros, "int64", '"int64"')):
+        refused(lambda: values(ds, fb.Lookup(path, "k")), fb.UnsupportedError, "column 'k'", f'fb.Lookup(…, dtypes={{"k": {said}}})')  # noqa: B023
+        assert values(ds, fb.Lookup(path, "k", dtypes={"k": dtype})) == [2.0, 1.0]
+    refused(lambda: fb.Lookup([fb.open(digits), fb.open(zeros)], "k"), fb.SchemaError, "the key 'k' is a string in table 1", 'dtypes={"k": str}')
+    assert fb.Lookup([[digits], [zeros]], "k", dtypes={"k": str}).keys == ["11", "12", "011", "012"]
+    refused(lambda: fb.Lookup(fb.open(digits), "k", dtypes={"k": str}), ValueError, "this data set is open: give it to fb.open")
+    refused(lambda: fb.Lookup({"k": [1]}, "k", dtypes={"k": str}), ValueError, "columns in memory have their types")
+    (tmp_path / "names.csv").write_text("k,z\n12,1\n11,2\n")
+    (tmp_path / "p.yaml").write_text(
+        "data: {paths: names.csv, dtypes: {k: str}}\nlookups: {t: {paths: digits.csv, key: k, dtypes: {k: str}}}\n"
+        "outputs: {y: {lookup: t, on: k, columns: y}}\nloader: {batch_size: 2, shuffle: none}\n"
+    )
+    assert next(iter(fb.pipeline(tmp_path / "p.yaml").loader(framework="numpy")))["y"].tolist() == [2.0, 1.0]
 
 
 @pytest.mark.parametrize(

@@ -372,6 +372,49 @@ def test_a_flat_column_has_a_number_for_each_of_its_places(tmp_path):
     np.testing.assert_allclose(batch["x"], (x.reshape(50, 6, 4) - mean) / std, rtol=1e-5, atol=1e-6)
 
 
+def test_moments_of_an_array_are_those_of_the_flattened_column_too():
+    x = np.random.default_rng(3).normal(size=(50, 6, 4)).astype(np.float32)
+    ds, flat = fb.open({"x": x}), fb.open({"x": x.reshape(50, 24)})
+    moments = fb.fit(ds, "x", axis=-1)
+    mean, std = moments.scales("x")
+    want = ((x - np.array(mean)) / np.array(std)).reshape(50, 24)
+    for data, output in ((ds, fb.col("x").standardize(moments).reshape(-1)), (flat, fb.col("x").standardize(np.tile(mean, 6), np.tile(std, 6), axis=-1))):
+        batch = next(iter(data.rows().loader({"x": output}, batch_size=50, shuffle=False, framework="numpy")))
+        np.testing.assert_allclose(batch["x"], want, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match=r"whose axes reshape.* change: write it before them.*np.tile\(mean, P\)"):
+        fb.col("x").reshape(-1).standardize(moments)
+
+
+def test_masks_take_the_places_that_numpy_takes():
+    x = np.random.default_rng(3).normal(size=(8, 6, 4)).astype(np.float32)
+    few, some = np.array([True, False, True, True]), [False, True, False, False, True, False]
+    outputs = {
+        "last": fb.col("x")[:, few], "first": fb.col("x")[some], "of_last": fb.col("x")[..., few.tolist()], "one": fb.col("x")[2, few],
+        "both": fb.col("x")[some, few].scale(2),
+    }  # fmt: skip
+    ds = fb.open({"x": x})
+    batch = next(iter(ds.rows().loader(outputs, batch_size=8, shuffle=False, framework="numpy")))
+    want = {"last": x[:, :, few], "first": x[:, some], "of_last": x[..., few], "one": x[:, 2][:, few], "both": 2 * x[:, some][:, :, few]}
+    for name, values in want.items():
+        np.testing.assert_array_equal(batch[name], values, err_msg=name)
+    for column in (fb.col("x")[:, few[:3]], fb.col("x")[..., [True] * 6], fb.col("x")[few]):
+        with pytest.raises(IndexError, match="a mask of [346] for an axis of [46] places"):
+            ds.rows().loader({"x": column}, batch_size=8)
+    with pytest.raises(ValueError, match="a mask that is False everywhere"):
+        fb.col("x")[:, few & False]
+    with pytest.raises(TypeError, match="True is no place"):
+        fb.col("x")[True]
+
+
+def test_a_fit_is_of_all_rows_so_that_outputs_of_some_are_refused():
+    ds = fb.open({"x": np.arange(12.0), "id": np.repeat([0, 1, 2], [7, 3, 2])})
+    groups, windows = ds.groups("id"), ds.windows(3)
+    assert fb.fit(groups, fb.col("x").cast("float16"))["x"].mean == 5.5  # as the values are stored
+    for data, column in ((groups, fb.col("x").first()), (windows, fb.col("x").at(2)), (windows, fb.col("x").steps(0, 2))):
+        with pytest.raises(ValueError, match=r"fit\(\) takes all rows of the samples, and .* choose some of each"):
+            fb.fit(data, column)
+
+
 def test_fits_along_an_axis_that_cannot_be(jets):
     path, held = jets
     ds = fb.open(path)

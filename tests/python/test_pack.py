@@ -208,15 +208,17 @@ def test_a_folder_with_something_else_is_refused(tmp_path):
     ds = fb.open(floats(100))
     (tmp_path / "out").mkdir()
     (tmp_path / "out/notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match="not empty: it holds 'notes.txt'"):
-        fb.pack(ds, tmp_path / "out")
+    for dry_run in (False, True):
+        with pytest.raises(ValueError, match="not empty: it holds 'notes.txt'"):
+            fb.pack(ds, tmp_path / "out", dry_run=dry_run)
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["notes.txt"]
     fb.pack(ds, tmp_path / "done")
-    with pytest.raises(ValueError, match="finished pack"):
-        fb.pack(ds, tmp_path / "done")
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError):
-        fb.pack(ds, tmp_path / "file")
+    for dry_run in (False, True):
+        with pytest.raises(ValueError, match="finished pack"):
+            fb.pack(ds, tmp_path / "done", dry_run=dry_run)
+        with pytest.raises(OSError):
+            fb.pack(ds, tmp_path / "file", dry_run=dry_run)
 
 
 def unfinished(ds, folder, **options):

@@ -2,6 +2,7 @@
 #include "support/loader_fixture.h"
 
 #include <dirent.h>
+#include <sys/stat.h>
 #include <utime.h>
 
 static const char *const DROP[] = {"x"};
@@ -134,6 +135,37 @@ static void a_file_of_other_samples_is_not_taken(void **state)
     fby_samples_close(again);
     fby_samples_close(groups);
     fby_samples_close(windows);
+    fby_dataset_close(ds);
+}
+
+/* Is that said of the samples, beside what is said of them anyway? */
+static bool is_noted(const fby_samples *s)
+{
+    const char *note = fby_samples_note(s, 0);
+    return note && strstr(note, "was not used: it belongs to another user, or others may write to it");
+}
+
+static void a_file_that_others_may_write_is_not_taken_and_noted(void **state)
+{
+    (void)state;
+    char path[300];
+    fby_dataset *ds = old_files();
+    for (int groups = 0; groups < 2; groups++) {
+        fby_samples *want = must_find(ds, groups != 0);
+        cache_file(path, sizeof path);
+        assert_int_equal(chmod(path, 0666), 0);
+        fby_samples *found = must_find(ds, groups != 0); /* and writes its own in its place */
+        fby_samples *again = must_find(ds, groups != 0);
+        assert_false(is_noted(want));
+        assert_true(is_noted(found));
+        assert_int_equal(fby_samples_count(found), fby_samples_count(want));
+        assert_int_equal(!fby_samples_note(found, 1), groups);
+        assert_same(want, again);
+        fby_samples_close(again);
+        fby_samples_close(found);
+        fby_samples_close(want);
+        assert_int_equal(unlink(path), 0);
+    }
     fby_dataset_close(ds);
 }
 
@@ -345,6 +377,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(steps_survive_any_failing_allocation, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(any_damage_of_a_kept_index_makes_it_absent, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(a_file_of_other_samples_is_not_taken, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(a_file_that_others_may_write_is_not_taken_and_noted, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(any_failing_allocation_is_out_of_memory, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(an_error_of_reading_names_the_file, setup_dir, teardown_dir),
     };

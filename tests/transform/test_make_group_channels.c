@@ -431,7 +431,8 @@ static void what_cannot_be_grouped_is_refused_at_open(void **state)
     REFUSED(FBY_E_ARG, "unknown kind", WITH(.max_groups = 1, .channels = &odd, .n_channels = 1), (void)0);
     REFUSED(FBY_E_ARG, "first 0 rows", WITH(.max_groups = 1, .channels = &rows, .n_channels = 1), (void)0);
     REFUSED(FBY_E_ARG, "more than 65536 channels", WITH(.max_groups = 1, .channels = &rows, .n_channels = 1, .n_rows = 70000), (void)0);
-    REFUSED(FBY_E_ARG, "too many", WITH(.max_groups = UINT32_MAX, .channels = &count, .n_channels = 1), (void)0);
+    REFUSED(FBY_E_ARG, "a sample has at most 2147483648 values: lower max_groups",
+            WITH(.max_groups = UINT32_MAX, .channels = &count, .n_channels = 1), (void)0);
     REFUSED(FBY_E_ARG, "floats, not int32", WITH(.max_groups = 1, .channels = &count, .n_channels = 1), f.spec.dtype = FBY_INT32);
     REFUSED(FBY_E_ARG, "bool, not float32", WITH(.max_groups = 1, .mask = true), f.spec.dtype = FBY_FLOAT32);
     REFUSED(FBY_E_UNSUPPORTED, "column 'sensor' of type float32 is no key", WITH(.max_groups = 1, .mask = true),

@@ -62,7 +62,7 @@ static fby_status add_candidate(fby__h5_opening *o, const char *path, const fby_
 const char *fby__h5_reason_of(const fby__h5_opening *o, const fby__h5_object *object)
 {
     if (o->f && o->f->swmr)
-        return "the file is marked as being written (SWMR)";
+        return "the file is marked as open for writing (if its writer died, h5clear -s removes the mark)";
     if (object->declined)
         return object->declined;
     if (object->external)

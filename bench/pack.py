@@ -183,8 +183,8 @@ def one(name, seconds, source, to):
 def contestant(name, *, seconds=0, source="", to="", python=sys.executable, timeout=900):
     """What one contestant says, with the largest memory that it and its children held."""
     before = time.perf_counter()
-    process = subprocess.Popen([python, __file__, "--one", name, str(seconds), str(source), str(to)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               start_new_session=True)  # fmt: skip
+    command = [python, __file__, "--one", name, str(seconds), str(source), str(to)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     peak = 0
     while process.poll() is None and time.perf_counter() - before < timeout:
         peak = max(peak, group_rss(process.pid))
@@ -222,12 +222,15 @@ def load(runs, seconds):
     cores = len(os.sched_getaffinity(0))
 
     def gather():
-        line = subprocess.run([str(program), "gather", "-j", str(cores), "-r", str(4 * WIDTH), "-m", "512"], capture_output=True, text=True, check=True).stdout
+        command = [str(program), "gather", "-j", str(cores), "-r", str(4 * WIDTH), "-m", "512"]
+        line = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         return {"rows_per_s": common.keyed(line)["gb_per_s"] * 1e9 / (4 * WIDTH)}
 
-    found = common.interleave({"ceiling": gather, **{name: lambda n=name: contestant(n, seconds=seconds) for name in ONE if name.startswith("load_")}}, runs)
+    loaders = {name: lambda n=name: contestant(n, seconds=seconds) for name in ONE if name.startswith("load_")}
+    found = common.interleave({"ceiling": gather, **loaders}, runs)
     out = common.Csv("pack_load.csv", ["loader", "rows_per_s_median", "spread", "forebay_ratio", "runs"])
-    shown = common.Table(f"Loading a pack: {ROWS:,} rows of {4 * WIDTH} bytes, full shuffle, warm", [("loader", -42), ("rows/s", 9), ("spread", 7), ("Forebay is", 11)])
+    shown = common.Table(f"Loading a pack: {ROWS:,} rows of {4 * WIDTH} bytes, full shuffle, warm",
+                         [("loader", -42), ("rows/s", 9), ("spread", 7), ("Forebay is", 11)])  # fmt: skip
     names = {"ceiling": f"gather of random rows in C, {cores} threads", "load_forebay": "forebay, pack mapped", "load_take": "NumPy memory map, take in the loop",
              "load_take_threads": f"NumPy memory map, take in {cores} threads"}  # fmt: skip
     ours = [result["rows_per_s"] for result in found["load_forebay"]]
@@ -279,7 +282,8 @@ def shuffle(runs):
     found = common.interleave({"bound": bound, "shuffle_forebay": lambda: run("shuffle_forebay"), "shuffle_duckdb": lambda: run("shuffle_duckdb"),
                                "shuffle_huggingface": lambda: run("shuffle_huggingface", rivals), "shuffle_ray": lambda: run("shuffle_ray", rivals)}, runs)  # fmt: skip
     out = common.Csv("pack_shuffle.csv", ["tool", "seconds_median", "spread", "peak_mib", "forebay_ratio", "runs", "note"])
-    shown = common.Table(f"Shuffling {size / MIB:,.0f} MiB of Parquet with {MEMORY // MIB} MiB", [("tool", -36), ("s", 7), ("spread", 7), ("peak MiB", 9), ("Forebay is", 11)])
+    shown = common.Table(f"Shuffling {size / MIB:,.0f} MiB of Parquet with {MEMORY // MIB} MiB",
+                         [("tool", -36), ("s", 7), ("spread", 7), ("peak MiB", 9), ("Forebay is", 11)])  # fmt: skip
     names = {"bound": "the disk: read twice, written twice", "shuffle_forebay": "forebay pack", "shuffle_duckdb": "DuckDB, ORDER BY random()",
              "shuffle_huggingface": "Hugging Face, flatten_indices", "shuffle_ray": "Ray Data, random_shuffle"}  # fmt: skip
     ours = [result["seconds"] for result in found["shuffle_forebay"]]

@@ -49,7 +49,7 @@ def by_phase(tasks):
 
 
 def test_tasks_come_by_name_and_phases_from_the_library(source, tmp_path):
-    tasks = _forebay.pack_tasks(fb.open(source)._core, tmp_path / "out", {})
+    tasks = _forebay.pack_tasks(fb.open(source)._core, tmp_path / "out", {}, None)
     assert all(set(task) == set(fb.PackTask._fields) for task in tasks)
     assert _forebay.pack_phases() == ["plan", "scatter", "write", "finish"]
 

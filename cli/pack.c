@@ -22,6 +22,10 @@ static const cli_option options[] = {
     {"format", 'f', CLI_CHOICE, offsetof(pack_options, format), "FORMAT", "of the files (default: arrow)", formats},
     {"codec", 0, CLI_CHOICE, offsetof(pack_options, codec), "CODEC", "of the files (default: none for Arrow, zstd for Parquet)", codecs},
     {"columns", 'c', CLI_LIST, offsetof(pack_options, columns), "NAMES", "top-level columns to pack (default: all)", NULL},
+    {"outputs", 'o', CLI_TEXT, offsetof(pack_options, outputs), "FILE",
+     "pack what this pipeline file gives, in place of rows: its data, samples and outputs", NULL},
+    {"split", 0, CLI_TEXT, offsetof(pack_options, split), "NAME", "of that file (default: what its section loader names)", NULL},
+    {"set", 0, CLI_EACH, offsetof(pack_options, set), "KEY=VALUE", "of that file: another value than its own: data.paths=other/", NULL},
     {"memory", 'm', CLI_SIZE, offsetof(pack_options, memory), "SIZE", "what packing may hold (default: half of what is free)", NULL},
     {"threads", 0, CLI_COUNT, offsetof(pack_options, threads), "N", "tasks at a time (default: the CPUs)", NULL},
     {"verify", 0, CLI_FLAG, offsetof(pack_options, verify), NULL, "read both again, and compare the hashes of their rows", NULL},
@@ -87,7 +91,7 @@ static void print_sizes(const pack_options *o, const fby_pack_info *info)
     cli_table_fini(&table);
 }
 
-json_t *pack_json(const pack_options *o, const fby_pack_info *info, double seconds)
+static json_t *pack_json(const pack_options *o, const fby_pack_info *info, double seconds)
 {
     json_t *expected = info->expected_ns ? json_real(1e-9 * (double)info->expected_ns) : json_null();
     return json_pack("{s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:b, s:s, s:o, s:I, s:o, s:f}", "command",
@@ -101,14 +105,15 @@ json_t *pack_json(const pack_options *o, const fby_pack_info *info, double secon
 }
 
 /* Where another option than those of loading is the way out. */
-int pack_error(const fby_error *err)
+int pack_error(const pack_options *o, const fby_error *err)
 {
     switch (err->code) {
     case FBY_E_BUDGET: return cli_error(CLI_FAILED, "--memory with the figures above, or a smaller --batch", "%s", err->message);
     case FBY_E_DATA:
         return cli_error(CLI_FAILED, "--columns without that column, or --format arrow; what --verify finds: pack again", "%s",
                          err->message);
-    case FBY_E_UNSUPPORTED: return cli_error(CLI_FAILED, "--format arrow, or --columns without it", "%s", err->message);
+    case FBY_E_UNSUPPORTED:
+        return cli_error(CLI_FAILED, o->outputs ? NULL : "--format arrow, or --columns without it", "%s", err->message);
     default: return cli_library_error(err);
     }
 }
@@ -132,26 +137,37 @@ static fby_pack_opts opts_of(const pack_options *o, progress *shown)
                            .progress_user = shown};
 }
 
-static int pack(fby_dataset *ds, const void *values, char *const *paths, size_t n_paths)
+/* The pack, or one of its tasks. CLI_CONTINUE: there is text to be printed. */
+static int make(fby_dataset *ds, const pack_options *o, const fby_pack_opts *opts, fby_pack_info *info, double *seconds)
 {
-    (void)paths, (void)n_paths;
-    const pack_options *o = values;
-    progress shown = {.running = false};
-    const fby_pack_opts opts = opts_of(o, &shown);
-    if (o->tasks || o->slurm)
-        return pack_list_tasks(ds, o, &opts);
-    if (o->task)
-        return pack_run_task(ds, o, &opts);
-    fby_pack_info info = {.size = sizeof info};
     fby_error err = {0};
     const double begun = cli_now();
-    const fby_status status = fby_pack(ds, o->to, &opts, &info, &err);
-    const double seconds = cli_now() - begun;
+    const fby_status status =
+        o->task ? fby_pack_run_task(ds, o->to, opts, o->phase, o->k, info, &err) : fby_pack(ds, o->to, opts, info, &err);
+    *seconds = cli_now() - begun;
     cli_progress_end();
     if (status != FBY_OK)
-        return pack_error(&err);
-    if (o->source.json)
-        return cli_print_json(pack_json(o, &info, seconds), 17);
+        return pack_error(o, &err);
+    return o->source.json ? cli_print_json(pack_json(o, info, *seconds), 17) : CLI_CONTINUE;
+}
+
+static int pack(fby_dataset *ds, const pack_options *o, const fby_loader_opts *loader, const char *text)
+{
+    progress shown = {.running = false};
+    fby_pack_opts opts = opts_of(o, &shown);
+    fby_pack_info info = {.size = sizeof info};
+    double seconds;
+    opts.loader = loader;
+    opts.pipeline = text;
+    if (o->tasks || o->slurm)
+        return pack_list_tasks(ds, o, &opts);
+    const int code = make(ds, o, &opts, &info, &seconds);
+    if (code != CLI_CONTINUE)
+        return code;
+    if (o->task) {
+        printf("%s of %s: done in %s\n", o->task, o->to, cli_seconds(seconds));
+        return CLI_OK;
+    }
     if (o->dry_run)
         printf("nothing was written; %s would hold:\n", o->to);
     else
@@ -159,6 +175,12 @@ static int pack(fby_dataset *ds, const void *values, char *const *paths, size_t 
                info.resumed ? ", going on with an unfinished pack" : "");
     print_sizes(o, &info);
     return CLI_OK;
+}
+
+static int pack_rows(fby_dataset *ds, const void *values, char *const *paths, size_t n_paths)
+{
+    (void)paths, (void)n_paths;
+    return pack(ds, values, NULL, NULL);
 }
 
 static int run(const cli_command *command, int argc, char **argv)
@@ -174,9 +196,18 @@ static int run(const cli_command *command, int argc, char **argv)
     if (code == CLI_CONTINUE && o.task)
         code = pack_read_task(&o);
     o.source.memory = o.memory / 4; /* of opening; reading has what is packing's */
+    if (code == CLI_CONTINUE && o.outputs && n_paths)
+        code = cli_error(CLI_USAGE, "--set data.paths=…", "pack: --outputs is of the data that its file names, and no others");
+    else if (code == CLI_CONTINUE && o.outputs && o.columns.n)
+        code = cli_error(CLI_USAGE, NULL, "pack: --columns and --outputs both say what is packed: give one of them");
+    else if (code == CLI_CONTINUE && !o.outputs && (o.split || o.set.n))
+        code = cli_error(CLI_USAGE, "--outputs pipeline.yaml", "pack: --split and --set are of a pipeline file");
+    else if (code == CLI_CONTINUE && !o.outputs && !n_paths)
+        code = cli_error(CLI_USAGE, "forebay pack data/ --to DIR", "pack: no data to pack");
     if (code == CLI_CONTINUE)
-        code = cli_source_use(&o.source, paths, n_paths, pack, &o);
+        code = o.outputs ? pack_pipeline(&o, pack) : cli_source_use(&o.source, paths, n_paths, pack_rows, &o);
     cli_list_free(&o.columns);
+    cli_list_free(&o.set);
     cli_list_free(&o.source.dtypes);
     return code;
 }
@@ -185,9 +216,11 @@ const cli_command cli_pack = {
     .name = "pack",
     .summary = "write a data set anew, shuffled, in files of one size",
     .synopsis = "PATH… --to DIR [options]",
+    .paths_optional = true,
     .examples = "  forebay pack basins/ --to packed --seed 7\n"
                 "  forebay pack \"events/*.parquet\" --to packed --memory 8GiB --batch 512 --verify\n"
                 "  forebay pack basins/ --to sorted --shuffle none --rows-per-file 1e6 --dry-run\n"
+                "  forebay pack --outputs basins.yaml --split train --to ready\n"
                 "  forebay pack events/ --to /scratch/packed --memory 16GiB --slurm | sh -s -- --partition=cpu\n",
     .notes =
         "With --shuffle full, row d of the pack is the d-th sample of a loader with shuffle=\"full\", this seed and one stream.\n"
@@ -198,6 +231,8 @@ const cli_command cli_pack = {
         "source_bytes, decoded_bytes, scratch_bytes, written_bytes, passes, buckets, resumed, verified, source_contents,\n"
         "rows_hash, expected_bytes, expected_seconds, seconds}. --dry-run tries a batch, and how fast the disk is, to say how\n"
         "large the pack would be and about how long it would take.\n"
+        "--outputs packs samples in place of rows: those of a pipeline file, with an output a column, ready to train. What would be\n"
+        "drawn anew in every epoch is refused.\n"
         "On several machines: --tasks lists the tasks of the pack, in the order of its phases: plan, scatter, write, finish. Those of a\n"
         "phase run anywhere and in any order, by --task, when those before it have ended. --memory is then a task's (default: 4GiB).\n"
         "--slurm prints a script of sbatch calls, to which its arguments are handed on; mpirun -n N python -m forebay.mpi pack runs\n"

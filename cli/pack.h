@@ -10,7 +10,8 @@ typedef struct pack_options {
     uint64_t seed, rows_per_file, batch, threads, memory;
     int format; /* fby_pack_format */
     int codec;  /* fby_pack_codec */
-    cli_list columns;
+    cli_list columns, set;
+    const char *outputs, *split; /* a pipeline file, and what of it */
     bool verify, dry_run, tasks, slurm;
     const char *task;     /* "scatter:3" */
     fby_pack_phase phase; /* what that says */
@@ -20,15 +21,18 @@ typedef struct pack_options {
     cli_source source;
 } pack_options;
 
-json_t *pack_json(const pack_options *o, const fby_pack_info *info, double seconds); /* pack.c */
 /** Prints it; returns the code to exit with. pack.c */
-int pack_error(const fby_error *err);
+int pack_error(const pack_options *o, const fby_error *err);
 
 /* pack_tasks.c. Each returns the code to exit with. */
 
 /** phase and k of `task`; CLI_CONTINUE when it names one. */
 int pack_read_task(pack_options *o);
 int pack_list_tasks(fby_dataset *ds, const pack_options *o, const fby_pack_opts *opts);
-int pack_run_task(fby_dataset *ds, const pack_options *o, const fby_pack_opts *opts);
+
+/* pack_pipeline.c */
+/** What --outputs says: opens it and packs what it gives. */
+int pack_pipeline(const pack_options *o,
+                  int (*pack)(fby_dataset *ds, const pack_options *o, const fby_loader_opts *loader, const char *text));
 
 #endif

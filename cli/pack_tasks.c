@@ -23,22 +23,6 @@ int pack_read_task(pack_options *o)
                      "pack: no task is called '%s': it is a phase (plan, scatter, write, finish), a colon and a number", o->task);
 }
 
-int pack_run_task(fby_dataset *ds, const pack_options *o, const fby_pack_opts *opts)
-{
-    fby_pack_info info = {.size = sizeof info};
-    fby_error err = {0};
-    const double begun = cli_now();
-    const fby_status status = fby_pack_run_task(ds, o->to, opts, o->phase, o->k, &info, &err);
-    const double seconds = cli_now() - begun;
-    cli_progress_end();
-    if (status != FBY_OK)
-        return pack_error(&err);
-    if (o->source.json)
-        return cli_print_json(pack_json(o, &info, seconds), 17);
-    printf("%s of %s: done in %s\n", o->task, o->to, cli_seconds(seconds));
-    return CLI_OK;
-}
-
 /* ---- as a table, as JSON ---- */
 
 typedef struct listing {
@@ -137,7 +121,7 @@ int pack_list_tasks(fby_dataset *ds, const pack_options *o, const fby_pack_opts 
     int code = CLI_OK;
     if (status != FBY_OK) {
         json_decref(l.tasks);
-        code = pack_error(&err);
+        code = pack_error(o, &err);
     } else if (o->slurm) {
         print_script(&l);
         json_decref(l.tasks);

@@ -10,6 +10,7 @@
 
 #include <forebay/base.h>
 #include <forebay/dataset.h>
+#include <forebay/loader.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -51,6 +52,14 @@ typedef struct fby_pack_opts {
     bool dry_run;          /* say what would be done, and leave nothing behind: a batch is tried, and how fast the disk is */
     fby_progress_fn progress;
     void *progress_user;
+    /*
+     * NULL, or what a loader with these outputs and samples delivers, in place of rows and columns: sample i goes to π(i), and each output becomes
+     * a column of its name. Arrays are fixed-size lists; what varies in length, padded or not, is a list. What another epoch would have otherwise
+     * (random crops and masks, draws of rows, samples drawn by weights) is FBY_E_UNSUPPORTED, with the output's name. Of the options outputs and
+     * samples are looked at, and nothing else.
+     */
+    const fby_loader_opts *loader;
+    const char *pipeline; /* with loader: NULL, or a text that the pack keeps as what it was made by, such as the pipeline file */
 } fby_pack_opts;
 
 /** What was done, or would be. */

@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Union
 
-from . import _forebay, _options
+from . import _forebay, _options, _outputs
 from ._advice import advised
 from ._dataset import Dataset
 from ._dataset import open as open_dataset
+from ._samples import Samples
 from ._sources import progress_of
 
 
@@ -60,6 +61,7 @@ def pack(
     verify: bool = False,
     dry_run: bool = False,
     progress: bool | Callable[[int, int, str], Any] | None = None,
+    outputs: Any = None,
 ) -> Pack:
     """Write a data set anew into a folder, shuffled, in files of one size that every tool reads.
 
@@ -69,7 +71,8 @@ def pack(
 
     Parameters
     ----------
-    source : Dataset, or what :func:`open` takes
+    source : Dataset, or what :func:`open` takes; Samples, with `outputs`
+        Samples of a pipeline file (``fb.pipeline("basins.yaml")["train"]``) have outputs already.
     to : path
         A folder that is not there, is empty, or holds what an unfinished pack of the same source and options left.
     shuffle : {"full", "none"}
@@ -96,25 +99,34 @@ def pack(
         the disk is.
     progress : bool or callable, optional
         As of :func:`open`: rows moved so far, of how many, and what is done with them.
+    outputs : dict, list of str or str, optional
+        As of a loader: what it would give of each sample is packed, in place of rows. An output becomes a column of its name: one number, an array
+        (fixed-size lists), a list where it varies in length, or text. Padded ones are lists, which a loader of the pack pads again. What would be
+        drawn anew in every epoch is refused by name.
 
     Examples
     --------
     >>> fb.pack("basins/*.parquet", "packed", seed=7, memory="8GiB")
     >>> loader = fb.open("packed").rows().loader({"x": ["prcp", "tmax"]}, batch_size=512)
 
+    >>> windows = fb.open("basins/*.parquet").windows(365)
+    >>> fb.pack(windows, "ready", outputs={"x": ["prcp", "tmax"], "y": fb.col("flow").at(364)})
+    >>> loader = fb.open("ready").rows().loader(["x", "y"], batch_size=256)
+
     Raises
     ------
     ValueError
         For an option that does not fit, and a folder that holds something else, a finished pack, or one that is being written.
     UnsupportedError
-        For a column whose type is not written, by name.
+        For a column whose type is not written, by name; for an output that would be drawn anew in every epoch.
     ChangedError
         For an unfinished pack of a source that has changed, and a file that changes meanwhile.
     BudgetError, ReadError
         For memory that is too small; for files that cannot be read or written, a full disk among the reasons.
     """
     given = dict(locals())
-    return Pack(**_forebay.pack(_open(source)._core, to, _plain(given)))
+    core, made = _taken(source, outputs)
+    return Pack(**_forebay.pack(core, to, _plain(given), made))
 
 
 PHASES = tuple(_forebay.pack_phases())
@@ -144,8 +156,21 @@ class PackTask(NamedTuple):
         return f"{self.phase}:{self.k}"
 
 
-def _open(source: Any) -> Dataset:
-    return source if isinstance(source, Dataset) else open_dataset(source)
+def _taken(source: Any, outputs: Any) -> tuple[Any, Any]:
+    """The data set, and what is packed in place of its rows: None, or outputs, samples and a text that says what made them."""
+    if isinstance(source, Samples):
+        if outputs is None:
+            outputs = source._file_outputs()
+        if outputs is None:
+            raise TypeError("pack() of samples needs outputs={…}: what of each sample is packed")
+    elif outputs is None:
+        return (source if isinstance(source, Dataset) else open_dataset(source))._core, None
+    else:
+        source = (source if isinstance(source, Dataset) else open_dataset(source)).rows()
+    if len(outputs) == 0:
+        raise ValueError("outputs= is empty: there is nothing to pack")
+    rows = source._rows_of(outputs)
+    return source.dataset._core, (_outputs.cores(rows[0]), source._core, source._text())
 
 
 def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,7 +201,9 @@ def pack_tasks(source: Any, to: Union[str, "os.PathLike[str]"], **options: Any) 
     >>> for task in fb.pack_tasks("basins/*.parquet", "packed", seed=7, memory="8GiB"):
     ...     fb.pack_task("basins/*.parquet", "packed", task, seed=7, memory="8GiB")
     """
-    return [PackTask(**task) for task in _forebay.pack_tasks(_open(source)._core, to, _known("pack_tasks", options))]
+    given = _known("pack_tasks", options)
+    core, made = _taken(source, options.get("outputs"))
+    return [PackTask(**task) for task in _forebay.pack_tasks(core, to, given, made)]
 
 
 def pack_task(source: Any, to: Union[str, "os.PathLike[str]"], task: "PackTask | str", **options: Any) -> Pack:
@@ -202,4 +229,6 @@ def pack_task(source: Any, to: Union[str, "os.PathLike[str]"], task: "PackTask |
     phase, _, k = name.partition(":")
     if phase not in PHASES or not k.isdecimal():
         raise ValueError(f"task={name!r}: a phase ({', '.join(PHASES)}), a colon and a number are expected")
-    return Pack(**_forebay.pack_task(_open(source)._core, to, _known("pack_task", options), phase, int(k)))
+    given = _known("pack_task", options)
+    core, made = _taken(source, options.get("outputs"))
+    return Pack(**_forebay.pack_task(core, to, given, made, phase, int(k)))

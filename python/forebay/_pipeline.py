@@ -141,6 +141,13 @@ class PipelineSamples(Samples):
                 error.args = (self._pipeline._core.locate(error.args[0]),)
             raise
 
+    def _file_outputs(self) -> Any:
+        return self._pipeline.outputs or None
+
+    def _text(self) -> str:
+        with open(self._pipeline.path, encoding="utf-8") as file:
+            return file.read() + "".join(f"# --set {text}\n" for text in self._pipeline._overrides)
+
     def _with(self, method: str, args: tuple, text: str) -> Samples:
         raise ValueError("samples of a pipeline file are as the file says: write select, limit, oversample and splits there")
 

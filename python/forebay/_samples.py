@@ -376,6 +376,14 @@ class Samples(Known):
     def _source_names(self) -> list[str] | None:
         return None
 
+    def _file_outputs(self) -> Any:
+        """The outputs of the pipeline file that these are of; None without one."""
+        return None
+
+    def _text(self) -> str:
+        """What they are, for what keeps it: a pack."""
+        return repr(self).split("\n", 1)[0]
+
     def _rows_of(self, outputs: Any) -> list[Any]:
         """The outputs of every source, resolved."""
         return [_outputs.resolve(outputs, self._dataset)]

@@ -27,6 +27,8 @@ from . import _options
 from ._dataset import Dataset
 from ._dataset import open as open_dataset
 from ._pack import PHASES, Pack, pack_task, pack_tasks
+from ._pipeline import pipeline
+from ._samples import Samples
 
 __all__ = ["pack"]
 
@@ -89,10 +91,10 @@ def pack(source: Any, to: Union[str, "os.PathLike[str]"], *, comm: Any = None, *
     ------
     What :func:`forebay.pack_task` raises, on the rank where it happens; RuntimeError with its message on the others.
     """
-    return _pack(lambda: source if isinstance(source, Dataset) else open_dataset(source), to, comm, options)
+    return _pack(lambda: source if isinstance(source, (Dataset, Samples)) else open_dataset(source), to, comm, options)
 
 
-def _pack(open_source: Callable[[], Dataset], to: Union[str, "os.PathLike[str]"], comm: Any, options: dict[str, Any]) -> Pack:
+def _pack(open_source: Callable[[], "Dataset | Samples"], to: Union[str, "os.PathLike[str]"], comm: Any, options: dict[str, Any]) -> Pack:
     ranks = _Ranks(_mpi.COMM_WORLD if comm is None else comm)
     dataset = functools.cache(open_source)
 
@@ -132,12 +134,27 @@ def _add(parser: argparse.ArgumentParser, option: dict[str, Any]) -> None:
         parser.add_argument(word, type=number, metavar="SIZE" if kind == "bytes" else "N" if number else "TEXT", help=option["help"])
 
 
+def _help(group: str, name: str) -> str:
+    return next(option["help"] for option in _options.table(group) if option["name"] == name)
+
+
+def _dtype(text: str) -> tuple[str, str]:
+    column, sign, dtype = text.rpartition("=")  # a column's name may hold one
+    if not column or not sign:
+        raise argparse.ArgumentTypeError(f"{text!r} is not COLUMN=DTYPE")
+    return column, dtype
+
+
 def _parser() -> tuple[argparse.ArgumentParser, list[str], list[str]]:
     """The parser, and which of its arguments are a pack's, and which are those of opening."""
     parser = argparse.ArgumentParser(prog="python -m forebay.mpi", description="Pack a data set by the ranks of an MPI job.", allow_abbrev=False)
     parser.add_argument("command", choices=["pack"])
-    parser.add_argument("source", nargs="+", metavar="PATH")
+    parser.add_argument("source", nargs="*", metavar="PATH")
     parser.add_argument("--to", required=True, metavar="DIR", help="the folder to pack into")
+    parser.add_argument("--outputs", metavar="FILE", help="pack what this pipeline file gives, in place of rows: its data, samples and outputs")
+    parser.add_argument("--split", metavar="NAME", help="of that file (default: what its section loader names)")
+    parser.add_argument("--axis", type=lambda text: int(text) if text.isdecimal() else text, metavar="AXIS", help=_help("open", "axis"))
+    parser.add_argument("--dtype", type=_dtype, action="append", metavar="COLUMN=DTYPE", help=f"{_help('open', 'dtypes')}; may be repeated")
     parser.add_argument("--no-cache", action="store_true", help="neither read nor write the index cache")
     names: dict[str, list[str]] = {"pack": [], "open": []}
     for group, found in names.items():
@@ -152,14 +169,30 @@ def _parser() -> tuple[argparse.ArgumentParser, list[str], list[str]]:
 def _main() -> int:
     comm = _mpi.COMM_WORLD
     parser, of_pack, of_open = _parser()
-    given = vars(parser.parse_args())
+    given = vars(parser.parse_intermixed_args())
+    paths, file = given["source"], given["outputs"]
+    if bool(paths) == bool(file):
+        parser.error("give either paths, or --outputs with a pipeline file, which names its data")
     chosen = {name: given[name] for name in of_pack if given[name] not in (None, False)}
     opening = {name: given[name] for name in of_open if given[name] not in (None, False)}
+    if given["axis"] is not None:
+        opening["axis"] = given["axis"]
+    if given["dtype"]:
+        opening["dtypes"] = dict(given["dtype"])
     if given["no_cache"]:
         opening["cache_dir"] = ""
-    paths = given["source"]
+
+    def source() -> "Dataset | Samples":
+        if file is None:
+            return open_dataset(paths if len(paths) > 1 else paths[0], **opening)
+        opened = pipeline(file, cache_dir=opening.get("cache_dir"))
+        split = given["split"] or (opened.to_dict().get("loader") or {}).get("split")
+        if split is None and opened.splits:
+            raise ValueError(f"--split: {file} has {', '.join(opened.splits)}, and its section loader names none")
+        return opened.samples if split is None else opened[split]
+
     try:
-        done = _pack(lambda: open_dataset(paths if len(paths) > 1 else paths[0], **opening), given["to"], comm, chosen)
+        done = _pack(source, given["to"], comm, chosen)
     except Exception as error:
         texts = comm.allgather(str(error))
         if comm.Get_rank() == 0:

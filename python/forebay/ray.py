@@ -22,6 +22,7 @@ except ImportError as _error:
 from ._dataset import Dataset
 from ._dataset import open as open_dataset
 from ._pack import Pack, PackTask, pack_task, pack_tasks
+from ._samples import Samples
 from ._sizes import size_bytes
 from ._sources import progress_of
 
@@ -62,7 +63,7 @@ def pack(
     ------
     What :func:`forebay.pack_task` raises, as Ray hands it on.
     """
-    dataset = source if isinstance(source, Dataset) else open_dataset(source)
+    dataset = source if isinstance(source, (Dataset, Samples)) else open_dataset(source)
     folder, pickled = os.path.abspath(os.fspath(to)), pickle.dumps(dataset)
     memory = size_bytes(options.get("memory") or _TASK_BYTES, "memory")
     remote = _ray.remote(_run)

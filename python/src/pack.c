@@ -20,15 +20,31 @@ typedef struct call {
     PyObject *path;
     fbpy_room room;
     fby_pack_opts opts;
+    fby_loader_opts loader; /* its samples are owned */
     PyThreadState *thread;
     fbpy_progress progress;
 } call;
 
-static int begin(call *c, fbpy_state *state, PyObject *dataset, PyObject *given)
+/* None, or (outputs, samples, text): what is packed in place of rows. */
+static int take_pipeline(call *c, fbpy_state *state, PyObject *pipeline)
+{
+    PyObject *outputs, *samples;
+    if (pipeline == Py_None)
+        return 0;
+    c->loader = (fby_loader_opts){FBY_LOADER_SIZES};
+    c->opts.loader = &c->loader;
+    if (!PyArg_ParseTuple(pipeline, "OOz", &outputs, &samples, &c->opts.pipeline) ||
+        fbpy_outputs_parse(state, outputs, &c->room, &c->loader.outputs, &c->loader.n_outputs) < 0)
+        return -1;
+    return samples == Py_None || (c->loader.samples = fbpy_samples_acquire(state, samples)) ? 0 : -1;
+}
+
+static int begin(call *c, fbpy_state *state, PyObject *dataset, PyObject *given, PyObject *pipeline)
 {
     c->progress.thread = &c->thread;
     c->opts.size = sizeof c->opts;
-    if (fbpy_options_parse(FBY_OPTIONS_PACK, given, &c->room, &c->opts) < 0 || !(c->ds = fbpy_dataset_acquire(state, dataset)))
+    if (fbpy_options_parse(FBY_OPTIONS_PACK, given, &c->room, &c->opts) < 0 || !(c->ds = fbpy_dataset_acquire(state, dataset)) ||
+        take_pipeline(c, state, pipeline) < 0)
         return -1;
     c->opts.progress = fbpy_progress_of(given, &c->progress);
     c->opts.progress_user = &c->progress;
@@ -39,7 +55,8 @@ static void end(call *c)
 {
     Py_XDECREF(c->path);
     /* Never with the GIL held: the last reference to a dataset may give Python buffers back. */
-    Py_BEGIN_ALLOW_THREADS fby_dataset_close(c->ds);
+    Py_BEGIN_ALLOW_THREADS fby_samples_close(c->loader.samples);
+    fby_dataset_close(c->ds);
     Py_END_ALLOW_THREADS fbpy_room_free(&c->room);
 }
 
@@ -69,11 +86,11 @@ static PyObject *run(fbpy_state *state, call *c, const char *task, unsigned long
 static PyObject *pack(PyObject *module, PyObject *args)
 {
     fbpy_state *state = PyModule_GetState(module);
-    PyObject *dataset, *given, *result = NULL;
+    PyObject *dataset, *given, *pipeline, *result = NULL;
     call c = {.ds = NULL};
-    if (!PyArg_ParseTuple(args, "OO&O!", &dataset, PyUnicode_FSConverter, &c.path, &PyDict_Type, &given))
+    if (!PyArg_ParseTuple(args, "OO&O!O", &dataset, PyUnicode_FSConverter, &c.path, &PyDict_Type, &given, &pipeline))
         return NULL;
-    if (begin(&c, state, dataset, given) == 0)
+    if (begin(&c, state, dataset, given, pipeline) == 0)
         result = run(state, &c, NULL, 0);
     end(&c);
     return result;
@@ -82,13 +99,13 @@ static PyObject *pack(PyObject *module, PyObject *args)
 static PyObject *pack_task(PyObject *module, PyObject *args)
 {
     fbpy_state *state = PyModule_GetState(module);
-    PyObject *dataset, *given, *result = NULL;
+    PyObject *dataset, *given, *pipeline, *result = NULL;
     const char *task;
     unsigned long long k;
     call c = {.ds = NULL};
-    if (!PyArg_ParseTuple(args, "OO&O!sK", &dataset, PyUnicode_FSConverter, &c.path, &PyDict_Type, &given, &task, &k))
+    if (!PyArg_ParseTuple(args, "OO&O!OsK", &dataset, PyUnicode_FSConverter, &c.path, &PyDict_Type, &given, &pipeline, &task, &k))
         return NULL;
-    if (begin(&c, state, dataset, given) == 0)
+    if (begin(&c, state, dataset, given, pipeline) == 0)
         result = run(state, &c, task, k);
     end(&c);
     return result;
@@ -133,13 +150,13 @@ static bool add_task(void *user, const fby_pack_task *t)
 static PyObject *pack_tasks(PyObject *module, PyObject *args)
 {
     fbpy_state *state = PyModule_GetState(module);
-    PyObject *dataset, *given;
+    PyObject *dataset, *given, *pipeline;
     fby_error err = {.file_offset = -1};
     call c = {.ds = NULL};
     listing l = {.c = &c};
-    if (!PyArg_ParseTuple(args, "OO&O!", &dataset, PyUnicode_FSConverter, &c.path, &PyDict_Type, &given))
+    if (!PyArg_ParseTuple(args, "OO&O!O", &dataset, PyUnicode_FSConverter, &c.path, &PyDict_Type, &given, &pipeline))
         return NULL;
-    if (begin(&c, state, dataset, given) == 0 && (l.list = PyList_New(0))) {
+    if (begin(&c, state, dataset, given, pipeline) == 0 && (l.list = PyList_New(0))) {
         c.thread = PyEval_SaveThread();
         const fby_status status = fby_pack_tasks(c.ds, PyBytes_AS_STRING(c.path), &c.opts, add_task, &l, &err);
         PyEval_RestoreThread(c.thread);
@@ -167,9 +184,9 @@ static PyObject *pack_phases(PyObject *module, PyObject *none)
 }
 
 PyMethodDef fbpy_pack_functions[] = {
-    {"pack", pack, METH_VARARGS, "pack(dataset, path, options)\n--\n\nA dict of what was done."},
-    {"pack_tasks", pack_tasks, METH_VARARGS, "pack_tasks(dataset, path, options)\n--\n\nDicts with the fields of PackTask."},
+    {"pack", pack, METH_VARARGS, "pack(dataset, path, options, pipeline)\n--\n\nA dict of what was done."},
+    {"pack_tasks", pack_tasks, METH_VARARGS, "pack_tasks(dataset, path, options, pipeline)\n--\n\nDicts with the fields of PackTask."},
     {"pack_phases", pack_phases, METH_NOARGS, "pack_phases()\n--\n\nTheir names, in the order they are run in."},
-    {"pack_task", pack_task, METH_VARARGS, "pack_task(dataset, path, options, phase, k)\n--\n\nA dict of the pack."},
+    {"pack_task", pack_task, METH_VARARGS, "pack_task(dataset, path, options, pipeline, phase, k)\n--\n\nA dict of the pack."},
     {NULL, NULL, 0, NULL},
 };

@@ -14,12 +14,12 @@
 
 #define PURPOSE_ROWS 0x524f5753u /* "ROWS": with max_rows, what draws of rows are keyed by */
 
-/* First and number of a row's elements (RAGGED) or bytes (BYTES). */
-static inline void extent(const fby__panel *p, uint64_t row, uint64_t *first, uint64_t *n)
+/* First number and number of elements of a row's list (RAGGED), whose elements have `item` numbers each; or of its bytes (BYTES). */
+static inline void extent(const fby__panel *p, uint64_t row, size_t item, uint64_t *first, uint64_t *n)
 {
     if (p->offsets) {
         *first = p->offsets[row];
-        *n = p->offsets[row + 1] - *first;
+        *n = (p->offsets[row + 1] - *first) / item;
     } else {
         *first = p->views[row].offset;
         *n = p->views[row].n;
@@ -32,7 +32,7 @@ static uint64_t length_of(const fby__fill *f, uint64_t slot)
     uint64_t first, n;
     if (f->s->rows == FBY__ROWS_ALL)
         return f->w->n_rows[slot];
-    extent(&f->w->entry[slot]->data.panels[f->s->panel], fby__fill_row(f, slot, f->s->panel), &first, &n);
+    extent(&f->w->entry[slot]->data.panels[f->s->panel], fby__fill_row(f, slot, f->s->panel), f->s->item_elements, &first, &n);
     return n;
 }
 
@@ -132,7 +132,7 @@ static fby_status lists_of(const fby__fill *f, uint64_t slot, const fby__picked 
     for (size_t c = 0; c < n; c++) {
         const fby__panel *p = &f->w->entry[slot]->data.panels[s->inputs[c].panel];
         uint64_t first, here;
-        extent(p, fby__fill_row(f, slot, s->inputs[c].panel), &first, &here);
+        extent(p, fby__fill_row(f, slot, s->inputs[c].panel), 1, &first, &here);
         if (here != length)
             return fby__fail(err, FBY_E_DATA, "lists that are stacked have one length: column '%s' has %llu elements, and '%s' %llu",
                              p->layout->columns[0].path, (unsigned long long)here, f->in->panels[s->panel].layout.columns[0].path,
@@ -167,8 +167,9 @@ static fby_status sample_of(const fby__fill *f, uint64_t slot, uint8_t *dst, fby
         return items_of(f, p->data + fby__fill_row(f, slot, f->s->panel) * p->row_bytes + s->offset, s->piece_elements * element,
                         p->row_bytes, &rows, dst, err);
     uint64_t first, n;
-    extent(p, fby__fill_row(f, slot, f->s->panel), &first, &n);
-    return items_of(f, p->data + first * element, element, element, &rows, dst, err);
+    const size_t item = s->item_elements * element;
+    extent(p, fby__fill_row(f, slot, f->s->panel), s->item_elements, &first, &n);
+    return items_of(f, p->data + first * element, item, item, &rows, dst, err);
 }
 
 /* Values of the run's samples from dst on: packed, or stride_bytes apart. */

@@ -199,7 +199,7 @@ static double mean_length(const fby__loader_source *in, const fby__output_source
         const fby__block_cost *c = &in->cost[b];
         const uint64_t rows = c->thin.rows ? c->thin.rows : c->row_end - c->row_begin;
         samples += lists ? (double)rows : (double)c->samples;
-        length += c->samples == 0 ? 0 : lists ? (double)fby__loader_capacity(in, b, p) : (double)rows;
+        length += c->samples == 0 ? 0 : lists ? (double)fby__loader_capacity(in, b, p) / (double)s->item_elements : (double)rows;
     }
     const bool padded = o->layout == FBY_LAYOUT_PADDED;
     const double mean = length / (samples > 0 ? samples : 1);
@@ -221,14 +221,15 @@ static double most_elements(const fby__loader_source *in, const fby__output_sour
     const fby__lengths *lengths = lengths_of(in, s);
     const bool padded = o->layout == FBY_LAYOUT_PADDED;
     const double most = (double)(padded ? fby__min_u64(s->max_rows, o->max_rows) : s->max_rows);
-    const double longest = fmin((double)lengths->longest, most), mean = fmin(lengths->densest, most);
+    const double item = (double)s->item_elements; /* numbers were counted */
+    const double longest = fmin((double)lengths->longest / item, most), mean = fmin(lengths->densest / item, most);
     if (padded)
         return (double)n *
                (o->pad_to_max ? (double)o->max_rows : (double)(fby__div_up_u64((uint64_t)longest, o->multiple_of) * o->multiple_of));
     const fby__shuffle shuffle = fby__plan_shuffle(fby__source_plan(in));
     if (shuffle == FBY__SHUFFLE_FULL || shuffle == FBY__SHUFFLE_SUPERBATCH)
         return most_drawn(n, mean, longest);
-    return fmin((double)n * longest, fmax((double)lengths->sum, most_drawn(n, mean, longest)));
+    return fmin((double)n * longest, fmax((double)lengths->sum / item, most_drawn(n, mean, longest)));
 }
 
 /* A batch is there twice for a moment where its pieces came one by one; and the memory of each piece is whole pages. */

@@ -105,13 +105,16 @@ fby_status fby__classify_column(const fby__loader_source *in, const fby_output *
 {
     const fby_field *leaf = c->leaf;
     int repeats = repeats_to(fby_dataset_schema(in->ds), leaf);
-    *out = (fby__row_value){.kind = repeats == 1 ? FBY__PANEL_RAGGED : FBY__PANEL_DENSE, .width = 1, .dtype = leaf->dtype};
+    *out =
+        (fby__row_value){.kind = repeats == 1 ? FBY__PANEL_RAGGED : FBY__PANEL_DENSE, .width = 1, .item_elements = 1, .dtype = leaf->dtype};
     if (repeats > 1 || leaf->n_children)
         return not_a_tensor(spec, c->field, leaf, err);
-    bool fits = true;
-    for (const fby_field *at = c->field; at != leaf; at = step_to(at, leaf)) /* through structs: arrays of compounds */
+    bool fits = true, in_list = false;
+    for (const fby_field *at = c->field; at != leaf; at = step_to(at, leaf)) { /* through structs: arrays of compounds */
+        in_list |= at->kind == FBY_KIND_LIST;
         if (at->kind == FBY_KIND_FIXED_LIST)
-            fits &= add_axis(out, at->list_size);
+            fits &= add_axis(out, at->list_size) && (repeats == 0 || in_list); /* arrays in a list, no lists in an array */
+    }
     bool is_array = out->n_axes > 0;
     switch (leaf->kind) {
     case FBY_KIND_NULL: out->dtype = FBY_FLOAT32; break;
@@ -135,9 +138,13 @@ fby_status fby__classify_column(const fby__loader_source *in, const fby_output *
         break;
     default: return not_a_tensor(spec, c->field, leaf, err);
     }
-    bool varies = repeats == 1 || out->kind == FBY__PANEL_BYTES;
-    if (!fits || (varies && out->n_axes) || (repeats == 1 && out->kind == FBY__PANEL_BYTES))
+    if (!fits || (out->kind == FBY__PANEL_BYTES && (out->n_axes || repeats == 1)) ||
+        (out->kind == FBY__PANEL_RAGGED && is_array && !fby__lists_may_hold_arrays(in->ds)))
         return not_a_tensor(spec, c->field, leaf, err);
+    if (out->kind == FBY__PANEL_RAGGED) {
+        out->item_elements = out->width;
+        out->width = 1; /* panels hold the numbers of lists one after the other, whatever their shape */
+    }
     return FBY_OK;
 }
 
@@ -314,7 +321,7 @@ static bool names_no_column(fby_source_kind from) { return from >= FBY_FROM_SAMP
 
 fby_status fby__compile_ops(const fby_output *spec, const fby__row_value *value, fby__program **out, fby_error *err)
 {
-    const fby__value_axes axes = {value->axes, value->n_axes};
+    const fby__value_axes axes = {value->axes, value->kind == FBY__PANEL_DENSE ? value->n_axes : 0};
     fby_status status = fby__program_create(spec->ops, spec->n_ops, spec->columns, (uint32_t)spec->n_columns, axes, out, err);
     if (status != FBY_OK)
         fby__error_context(err, "output '%s'", spec->name);
@@ -363,7 +370,7 @@ static fby_status resolve_columns(fby__loader_source *in, fby__plan_output *o, f
                              "output '%s': '%s' and '%s' cannot be stacked into one tensor: strings, masks of lists, and lists "
                              "beside other columns need an output each",
                              spec->name, spec->columns[0], spec->columns[i]);
-        } else if (!same_shape(&value, &o->value)) {
+        } else if (!same_shape(&value, &o->value) || value.item_elements > 1) {
             return fby__fail(err, FBY_E_ARG,
                              "output '%s': '%s' and '%s' differ in shape (%u and %u values a row): they cannot be "
                              "stacked",
@@ -398,6 +405,8 @@ static void describe(const fby__plan_output *o, fby__batch_output *out)
             out->text = o->value.text;
             if (o->n_inputs) /* lists, stacked */
                 out->inner[out->ndim_inner++] = (int64_t)spec->n_columns;
+            for (int32_t d = 0; d < o->value.n_axes; d++)
+                out->inner[out->ndim_inner++] = o->value.axes[d];
         }
         return;
     }

@@ -11,19 +11,18 @@ typedef struct name_list {
     size_t n_left_out, cap_left_out;
 } name_list;
 
-static fby_status collect(const fby_field *field, name_list *list, fby_error *err)
+static fby_status collect(const fby_field *field, bool arrays_in_lists, name_list *list, fby_error *err)
 {
     if (field->kind == FBY_KIND_STRUCT) {
         for (uint32_t i = 0; i < field->n_children; i++)
-            FBY__TRY(collect(&field->children[i], list, err));
+            FBY__TRY(collect(&field->children[i], arrays_in_lists, list, err));
         return FBY_OK;
     }
     const fby_field *value = field;
     if (value->kind == FBY_KIND_LIST)
         value = &value->children[0];
-    else
-        while (value->kind == FBY_KIND_FIXED_LIST)
-            value = &value->children[0];
+    while (value->kind == FBY_KIND_FIXED_LIST && (field->kind != FBY_KIND_LIST || arrays_in_lists))
+        value = &value->children[0];
     bool is_list = value != field;
     if (value->n_children || value->kind == FBY_KIND_INTERVAL ||
         (is_list && (value->kind == FBY_KIND_STRING || value->kind == FBY_KIND_BINARY || value->kind == FBY_KIND_FIXED_BINARY))) {
@@ -44,7 +43,7 @@ fby_status fby__default_outputs(fby__loader_source *in, fby_error *err)
 {
     name_list list = {0};
     fby_output *specs = NULL;
-    fby_status status = collect(fby_dataset_schema(in->ds), &list, err);
+    fby_status status = collect(fby_dataset_schema(in->ds), fby__lists_may_hold_arrays(in->ds), &list, err);
     if (status == FBY_OK && list.n == 0)
         status = fby__fail(err, FBY_E_UNSUPPORTED, "no column of the data set can be a tensor");
     if (status == FBY_OK && !(specs = fby__calloc(list.n, sizeof *specs)))

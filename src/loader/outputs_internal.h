@@ -9,8 +9,9 @@
 /** What a column holds in one row. */
 typedef struct fby__row_value {
     fby__panel_kind kind;
-    uint32_t width; /* DENSE: elements, the product of the axes */
-    int32_t n_axes; /* 0 for scalars */
+    uint32_t width;         /* DENSE: elements, the product of the axes; else 1 */
+    uint32_t item_elements; /* RAGGED: numbers of one element of the list, the product of the axes; else 1 */
+    int32_t n_axes;         /* 0 for scalars */
     int64_t axes[FBY__VALUE_AXES];
     fby_dtype dtype;
     bool text;
@@ -77,6 +78,8 @@ fby_status fby__resolve_after(fby__loader_source *in, fby__plan_output *o, fby__
 /* outputs_lists.c */
 /** Several list columns: each is an input. */
 fby_status fby__resolve_lists(fby__plan_output *o, fby_error *err);
+/** Can lists of arrays be outputs? Not those of HDF5. */
+bool fby__lists_may_hold_arrays(const fby_dataset *ds);
 /* outputs_default.c */
 /** Every column that can be an output, under its own name. */
 fby_status fby__default_outputs(fby__loader_source *in, fby_error *err);

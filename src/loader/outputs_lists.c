@@ -6,6 +6,18 @@
 
 #include "base/alloc.h"
 
+#include <string.h>
+
+bool fby__lists_may_hold_arrays(const fby_dataset *ds)
+{
+    for (uint32_t i = 0; i < fby__dataset_file_count(ds); i++) {
+        fby_file_info info = {.size = sizeof info};
+        if (fby_dataset_file(ds, i, &info, NULL) != FBY_OK || strcmp(info.format, "hdf5") == 0)
+            return false;
+    }
+    return true;
+}
+
 /* The column's own share of the operations. */
 static fby_status take_ops(const fby_output *spec, size_t i, fby__made_input *in, fby_error *err)
 {

@@ -31,6 +31,9 @@ static fby_status resolve_input(fby__loader_source *in, const fby_output *spec, 
     FBY__TRY(fby__find_column(in, spec->columns[i], spec->name, &p->column[0], err));
     const fby__dataset_column *c = &in->columns[p->column[0]];
     FBY__TRY(fby__classify_column(in, spec, c, &p->value, err));
+    if (p->value.item_elements > 1)
+        return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s': column '%s' holds lists of arrays, which nothing is made of", spec->name,
+                         spec->columns[i]);
     FBY__TRY(fby__compile_ops(&input->spec, &p->value, &p->program, err));
     p->stored[0] = p->value.dtype;
     if (input->spec.n_ops && p->value.kind == FBY__PANEL_BYTES)
@@ -200,6 +203,7 @@ fby_status fby__place_made(fby__loader_source *in, const fby__plan_output *o, fb
         source->panel = source->inputs[0].panel;
         source->panel_dtype = source->inputs[0].panel_dtype;
         source->piece_elements = source->inputs[0].piece_elements;
+        source->item_elements = source->inputs[0].item_elements;
     }
     return FBY_OK;
 }

@@ -110,6 +110,7 @@ fby_status fby__place_output(fby__loader_source *in, const fby__plan_output *o, 
     source->first_column = at;
     source->n_columns = n;
     source->piece_elements = (size_t)n * o->value.width;
+    source->item_elements = o->value.item_elements ? o->value.item_elements : 1;
     source->whole_rows = n == p->layout.n_columns;
     source->offset = (size_t)p->layout.columns[at].offset * fby_dtype_bytes(p->layout.dtype);
     if (fby_source_is_mask(o->spec->from) || o->want_valid)

@@ -52,6 +52,7 @@ typedef struct fby__output_source {
     uint32_t panel;
     size_t offset;         /* DENSE: bytes from the panel row's start */
     size_t piece_elements; /* DENSE: of one row */
+    size_t item_elements;  /* RAGGED: of one element of the list, which may be an array; else 1 */
     bool whole_rows;       /* DENSE: the piece is the panel's row: several rows are one run of bytes */
     fby_dtype panel_dtype;
     uint32_t first_column, n_columns;  /* masks, inputs of makers: which validity bytes */

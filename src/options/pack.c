@@ -25,6 +25,8 @@ const fby_option fby__pack_table[] = {
     OPT_BOOL("dry_run", dry_run, IN_PYTHON, "say what would be done, and do nothing"),
     OPT_OTHER("progress", progress, IN_PYTHON, "true, or a function", "none", "called while it goes on"),
     OPT_OTHER("progress", progress_user, 0, "", "", "handed to progress"),
+    OPT_OTHER("outputs", loader, IN_PYTHON, "as of a loader", "none", "pack what a loader with these outputs gives, in place of rows"),
+    OPT_OTHER("pipeline", pipeline, 0, "", "", "a text that the pack keeps with the outputs"),
     OPT_END,
 };
 #undef STRUCT

@@ -19,6 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define HASH_LINE "  \"rows_hash\": "
+
 static fby_status no_memory(fby_error *err) { return fby__fail_nomem(err, "a pack"); }
 
 /* ---- texts ---- */
@@ -99,7 +101,7 @@ fby_status fby__pack_plan_read(fby__pack *p, fby_error *err)
     if (status == FBY_OK) {
         const char *text = (const char *)found.data;
         if (sscanf(text, "buckets %u\nscatters %u\n%n", &buckets, &scatters, &head) < 2 || head == 0 || buckets == 0 ||
-            buckets > FBY__PACK_BUCKETS || scatters == 0 || scatters > fby__max_u64(1, fby__dataset_block_count(p->ds)))
+            buckets > FBY__PACK_BUCKETS || scatters == 0 || scatters > fby__max_u64(1, fby__pack_block_count(p)))
             status = fby__fail(err, FBY_E_FORMAT, "'%s' is damaged: remove the folder it lies in, and pack again", path);
         else
             status = compare(p, "an unfinished", p->work, text + head, err);
@@ -109,6 +111,14 @@ fby_status fby__pack_plan_read(fby__pack *p, fby_error *err)
     fby__buf_fini(&found);
     fby__free(path);
     return status;
+}
+
+/* What a run that verified has found; "" where none did. */
+static void take_hash(const char *text, char out[33])
+{
+    const char *at = strstr(text, HASH_LINE);
+    if (!at || sscanf(at + sizeof HASH_LINE - 1, "\"%32[0-9a-f]\"", out) != 1)
+        out[0] = 0;
 }
 
 /* Lines of the manifest that the plan does not have: what only one run knows. */
@@ -127,7 +137,8 @@ fby_status fby__pack_manifest_compare(fby__pack *p, fby_error *err)
     fby_status status = read_text(p, p->to, FBY__PACK_MANIFEST, &found, &path, err);
     if (status == FBY_OK) {
         drop_lines((char *)found.data, "  \"source_root\": ");
-        drop_lines((char *)found.data, "  \"rows_hash\": ");
+        take_hash((const char *)found.data, p->rows_hash);
+        drop_lines((char *)found.data, HASH_LINE);
         status = compare(p, "a finished", p->to, (const char *)found.data, err);
     }
     fby__buf_fini(&found);

@@ -101,6 +101,8 @@ static uint32_t worker_count(const fby__pack *p, const fby__pack_phase *phase)
 {
     if (!phase->reads_source(p))
         return p->n_workers;
+    if (p->pipeline) /* a loader has threads of its own */
+        return 1;
     const double fit = (double)p->memory_bytes / 4 / largest_block(p);
     return fit >= p->n_workers ? p->n_workers : fit > 1 ? (uint32_t)fit : 1;
 }

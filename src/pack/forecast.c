@@ -68,20 +68,20 @@ static fby_status encode(const fby__pack *p, const struct ArrowArray *block, uin
 
 static fby_status try_block(const fby__pack *p, costs *out, fby_error *err)
 {
-    fby__arrow_reader *reader;
+    fby__pack_reader *reader;
     struct ArrowArray array;
     uint32_t b = 0;
-    while (fby__dataset_block(p->ds, b)->row_end == fby__dataset_block(p->ds, b)->row_begin)
+    while (fby__pack_block_begin(p, b + 1) == fby__pack_block_begin(p, b))
         b++; /* there are rows */
-    FBY__TRY(fby__arrow_reader_open(p->ds, p->o->columns, p->o->n_columns, p->memory_bytes / 4, &reader, err));
+    FBY__TRY(fby__pack_reader_open(p, p->memory_bytes / 4, &reader, err));
     const uint64_t began = fby__now_ns();
-    fby_status status = fby__pack_read(reader, b, &array, err);
+    fby_status status = fby__pack_reader_block(reader, b, &array, err);
     if (status == FBY_OK) {
         out->read = since(began) / (double)array.length;
         status = encode(p, &array, fby__min_u64(p->batch_rows, (uint64_t)array.length), out, err);
         array.release(&array);
     }
-    fby__arrow_reader_close(reader);
+    fby__pack_reader_close(reader);
     return status;
 }
 

@@ -44,11 +44,12 @@ static fby_status add_in_work(name_list *list, const char *name, fby_error *err)
     return add_name(list, fby__format(".forebay-pack/%s", name), err);
 }
 
-/* Files of the source that blocks [first, last) lie in, and their bytes. */
-static fby_status add_source(const fby__pack *p, uint32_t first, uint32_t last, name_list *list, uint64_t *bytes, fby_error *err)
+/* Files of the source that rows [begin, end) lie in, and the bytes of their blocks. */
+static fby_status add_source(const fby__pack *p, uint64_t begin, uint64_t end, name_list *list, uint64_t *bytes, fby_error *err)
 {
     uint32_t file = UINT32_MAX;
-    for (uint32_t b = first; b < last; b++) {
+    const uint32_t last = fby__pack_source_block_of(p, end - 1);
+    for (uint32_t b = fby__pack_source_block_of(p, begin); b <= last; b++) {
         const fby__block *block = fby__dataset_block(p->ds, b);
         const char *path = fby__dataset_file_path(p->ds, block->file);
         *bytes += block->stored_bytes;
@@ -63,10 +64,12 @@ static fby_status add_source(const fby__pack *p, uint32_t first, uint32_t last, 
 
 static fby_status describe_scatter(const fby__pack *p, fby_pack_task *t, name_list *in, name_list *out, fby_error *err)
 {
-    const uint32_t first = fby__pack_scatter_begin(p, (uint32_t)t->k), last = fby__pack_scatter_begin(p, (uint32_t)t->k + 1);
     t->rows = fby__pack_scatter_rows(p, (uint32_t)t->k);
     t->bytes_out = (uint64_t)((double)t->rows * (p->row_bytes + sizeof(uint32_t)));
-    FBY__TRY(add_source(p, first, last, in, &t->bytes_in, err));
+    if (t->rows) {
+        const uint64_t row = fby__pack_block_begin(p, fby__pack_scatter_begin(p, (uint32_t)t->k));
+        FBY__TRY(add_source(p, row, row + t->rows, in, &t->bytes_in, err));
+    }
     char *name = fby__pack_scatter_name(t->k);
     const fby_status status = name ? add_in_work(out, name, err) : fby__fail_nomem(err, "a pack");
     fby__free(name);
@@ -85,7 +88,7 @@ static fby_status describe_write(const fby__pack *p, fby_pack_task *t, name_list
         FBY__TRY(add_in_work(in, "scatter-*", err));
     } else if (t->rows) {
         t->bytes_in = 0;
-        FBY__TRY(add_source(p, fby__block_of_row(p->ds, begin), fby__block_of_row(p->ds, end - 1) + 1, in, &t->bytes_in, err));
+        FBY__TRY(add_source(p, begin, end, in, &t->bytes_in, err));
     }
     for (; first < last; first++) {
         char *name = fby__pack_file_name(p, first);
@@ -201,6 +204,15 @@ static fby_status run_locked(fby__pack *p, fby_pack_phase phase, uint64_t k, fby
     return fby__pack_crew_run(p, phase == FBY_PACK_SCATTER ? &fby__pack_scatter_phase : &fby__pack_write_phase, k, k + 1, err);
 }
 
+/* What one that is finished already says of it. */
+static fby_status done_before(fby__pack *p, fby_pack_phase phase)
+{
+    p->resumed = true;
+    if (phase == FBY_PACK_FINISH)
+        p->written_bytes = fby__pack_written_bytes(p);
+    return FBY_OK;
+}
+
 static fby_status run_task(fby__pack *p, fby_pack_phase phase, uint64_t k, fby_error *err)
 {
     fby__pack_state state;
@@ -213,12 +225,11 @@ static fby_status run_task(fby__pack *p, fby_pack_phase phase, uint64_t k, fby_e
     if (state == FBY__PACK_FINISHED && phase == FBY_PACK_FINISH)
         fby__pack_folder_tidy(p); /* what one that was stopped at the very end has left */
     if (p->resumed)
-        return FBY_OK;
+        return state == FBY__PACK_FINISHED ? done_before(p, phase) : FBY_OK;
     const fby_status status = fby__pack_lock(p, phase == FBY_PACK_FINISH ? FBY__PACK_LAST : FBY__PACK_TOGETHER, err);
     FBY__TRY(fby__pack_look(p, &state, err)); /* another process may have finished since */
-    p->resumed = state == FBY__PACK_FINISHED;
-    if (p->resumed)
-        return FBY_OK;
+    if (state == FBY__PACK_FINISHED)
+        return done_before(p, phase);
     return status == FBY_OK ? run_locked(p, phase, k, state, err) : status;
 }
 

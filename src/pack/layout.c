@@ -35,19 +35,20 @@ static fby_status array_bytes(const struct ArrowSchema *schema, const struct Arr
 }
 
 /* Bytes a row of the first block that has any: the same for every run over this source. */
-static fby_status measure(fby__pack *p, fby__arrow_reader *reader, fby_error *err)
+static fby_status measure(fby__pack *p, fby__pack_reader *reader, fby_error *err)
 {
-    for (uint32_t b = 0; b < fby__dataset_block_count(p->ds); b++) {
-        const fby__block *block = fby__dataset_block(p->ds, b);
-        const uint64_t rows = block->row_end - block->row_begin;
+    for (uint32_t b = 0; b < fby__pack_block_count(p); b++) {
+        const uint64_t rows = fby__pack_block_begin(p, b + 1) - fby__pack_block_begin(p, b);
         if (rows == 0)
             continue;
         struct ArrowArray array;
         uint64_t bytes;
-        FBY__TRY(fby__pack_read(reader, b, &array, err));
+        FBY__TRY(fby__pack_reader_block(reader, b, &array, err));
         fby_status status = array_bytes(&p->schema, &array, &bytes, err);
         array.release(&array);
         p->row_bytes = (double)bytes / (double)rows;
+        if (p->pipeline)
+            fby__pack_pipeline_measured(p->pipeline, p->row_bytes);
         return status;
     }
     return FBY_OK;
@@ -126,7 +127,7 @@ static fby_status choose_tasks(fby__pack *p, fby_error *err)
 {
     const uint64_t task_bytes = p->memory_bytes / p->n_workers;
     const double buckets = fby__pack_buckets_for(p->rows, p->row_bytes, task_bytes), least = p->n_workers;
-    const double scatters = fby__pack_scatters_for(p->rows, p->row_bytes, task_bytes), most = fby__dataset_block_count(p->ds);
+    const double scatters = fby__pack_scatters_for(p->rows, p->row_bytes, task_bytes), most = fby__pack_block_count(p);
     if (buckets > FBY__PACK_BUCKETS)
         return fby__fail(err, FBY_E_BUDGET, "%.3g rows of about %.3g bytes would need more than %u buckets with this memory: raise it",
                          (double)p->rows, p->row_bytes, FBY__PACK_BUCKETS);
@@ -142,20 +143,15 @@ uint32_t fby__pack_scatter_begin(const fby__pack *p, uint32_t k)
 {
     const uint64_t row = (uint64_t)((unsigned __int128)p->rows * k / p->n_scatters);
     if (k == 0 || row == p->rows)
-        return k == 0 ? 0 : fby__dataset_block_count(p->ds);
-    const uint32_t block = fby__block_of_row(p->ds, row);
-    return fby__dataset_block(p->ds, block)->first_row < row ? block + 1 : block;
-}
-
-static uint64_t row_of_block(const fby__pack *p, uint32_t block)
-{
-    return block < fby__dataset_block_count(p->ds) ? fby__dataset_block(p->ds, block)->first_row : p->rows;
+        return k == 0 ? 0 : fby__pack_block_count(p);
+    const uint32_t block = fby__pack_block_of(p, row);
+    return fby__pack_block_begin(p, block) < row ? block + 1 : block;
 }
 
 uint64_t fby__pack_scatter_rows(const fby__pack *p, uint32_t k)
 {
     const uint32_t first = fby__pack_scatter_begin(p, k), last = fby__pack_scatter_begin(p, k + 1);
-    return row_of_block(p, last) - row_of_block(p, first);
+    return fby__pack_block_begin(p, last) - fby__pack_block_begin(p, first);
 }
 
 void fby__pack_write_files(const fby__pack *p, uint64_t k, uint64_t *out_first, uint64_t *out_last)
@@ -168,6 +164,18 @@ void fby__pack_write_files(const fby__pack *p, uint64_t k, uint64_t *out_first, 
     }
 }
 
+/* Parquet knows lists alone: what comes back would be of another shape. */
+static fby_status check_shapes(const fby__pack *p, fby_error *err)
+{
+    for (int64_t i = 0; p->pipeline && p->format == FBY__WRITE_PARQUET && i < p->schema.n_children; i++) {
+        const struct ArrowSchema *c = p->schema.children[i];
+        if (c->n_children && (c->format[1] == 'w' || c->children[0]->n_children))
+            return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s' holds arrays, whose shape Parquet does not keep: pack it as arrow",
+                             c->name);
+    }
+    return FBY_OK;
+}
+
 fby_status fby__pack_layout(fby__pack *p, fby_error *err)
 {
     const fby_pack_opts *o = p->o;
@@ -176,20 +184,24 @@ fby_status fby__pack_layout(fby__pack *p, fby_error *err)
         return fby__fail(err, FBY_E_ARG, "shuffle, format or codec of a pack is none that there is");
     if (o->n_columns && !o->columns)
         return fby__fail(err, FBY_E_ARG, "no columns");
+    if (o->columns && p->pipeline)
+        return fby__fail(err, FBY_E_ARG, "columns and outputs both say what is packed: give one of them");
     const bool arrow = o->format == FBY_PACK_ARROW;
     p->format = arrow ? FBY__WRITE_ARROW : FBY__WRITE_PARQUET;
     p->extension = arrow ? "arrow" : "parquet";
     p->codec = CODECS[o->codec != FBY_PACK_CODEC_AUTO ? o->codec : arrow ? FBY_PACK_CODEC_NONE : FBY_PACK_CODEC_ZSTD];
-    p->rows = fby_dataset_rows(p->ds);
+    p->rows = fby__pack_row_count(p);
     FBY__TRY(choose_memory(p, err));
-    fby__arrow_reader *reader;
-    FBY__TRY(fby__arrow_reader_open(p->ds, o->columns, o->n_columns, p->memory_bytes / 4, &reader, err));
-    fby_status status = fby__arrow_schema_copy(fby__arrow_reader_schema(reader), &p->schema, err);
+    fby__pack_reader *reader;
+    FBY__TRY(fby__pack_reader_open(p, p->memory_bytes / 4, &reader, err));
+    fby_status status = fby__arrow_schema_copy(fby__pack_reader_schema(reader), &p->schema, err);
     if (status == FBY_OK)
         status = fby__arrow_flat_check(&p->schema, err);
     if (status == FBY_OK)
+        status = check_shapes(p, err);
+    if (status == FBY_OK)
         status = measure(p, reader, err);
-    fby__arrow_reader_close(reader);
+    fby__pack_reader_close(reader);
     if (status == FBY_OK)
         status = choose_sizes(p, err);
     return status == FBY_OK ? choose_tasks(p, err) : status;

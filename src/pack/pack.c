@@ -21,14 +21,6 @@ fby_status fby__pack_tick(fby__pack *p, fby_error *err)
     return fby__cancel_check(err);
 }
 
-fby_status fby__pack_read(fby__arrow_reader *reader, uint32_t block, struct ArrowArray *out, fby_error *err)
-{
-    const fby_status status = fby__arrow_reader_block(reader, block, out, err);
-    if (status == FBY_E_BUDGET)
-        fby__error_context(err, "packing reads with a quarter of its memory");
-    return status;
-}
-
 fby_status fby__pack_begin_doing(fby__pack *p, const char *doing, fby_error *err)
 {
     p->doing = doing;
@@ -42,6 +34,7 @@ void fby__pack_fini(fby__pack *p)
         p->schema.release(&p->schema);
     if (p->lock >= 0)
         (void)close(p->lock); /* which lets go of the lock */
+    fby__pack_pipeline_close(p->pipeline);
     fby__free(p->bucket_begin);
     fby__free(p->to);
     fby__free(p->work);
@@ -107,6 +100,8 @@ fby_status fby__pack_init(fby__pack *p, fby_dataset *ds, const char *to, const f
     p->work = p->to ? fby__format("%s/.forebay-pack", p->to) : NULL;
     if (!p->work)
         return fby__fail_nomem(err, "a pack");
+    if (opts->loader)
+        FBY__TRY(fby__pack_pipeline_open(ds, opts->loader, &p->pipeline, err));
     FBY__TRY(fby__pack_layout(p, err));
     FBY__TRY(fby__pack_say(p, err));
     return fby__pack_describe(p, false, err);

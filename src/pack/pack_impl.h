@@ -3,6 +3,7 @@
  * phase and its number, reads files that are named and writes files that are named.
  *
  *     layout.c    options ─► batches, files, tasks
+ *     input.c     what is packed: the rows of a data set, or samples as a loader gives them
  *     provenance.c what the pack says of itself
  *     graph.c     the phases: which tasks there are, what they read and write, and each of them run          plan ─► scatter ─► write ─► finish
  *     crew.c      tasks of a phase, several at a time, by threads
@@ -36,8 +37,8 @@
 #include "base/hash.h"
 #include "block/arrow_flat.h"
 #include "block/arrow_take.h"
+#include "pack/input.h"
 #include "pack/order.h"
-#include "read/arrow.h"
 #include "write/write.h"
 
 #include <forebay/pack.h>
@@ -50,7 +51,7 @@
 #define FBY__PACK_AT_ONCE ((size_t)4 << 20) /* bytes read and written between two looks at the token */
 #define FBY__PACK_NEW ".new"                /* how names of files end that are not complete */
 
-enum { FBY__PACK_WORKERS = 32, FBY__PACK_METADATA = 9 };
+enum { FBY__PACK_WORKERS = 32, FBY__PACK_METADATA = 13 };
 
 /** Options as texts, for the metadata of files. */
 typedef struct fby__pack_words {
@@ -60,9 +61,10 @@ typedef struct fby__pack_words {
 
 typedef struct fby__pack {
     /* set once */
-    fby_dataset *ds;        /* borrowed */
-    const fby_pack_opts *o; /* borrowed */
-    bool by_tasks;          /* this process runs one of the tasks, and others run others */
+    fby_dataset *ds;              /* borrowed */
+    const fby_pack_opts *o;       /* borrowed */
+    fby__pack_pipeline *pipeline; /* owned: what is packed in place of rows, which are then its samples; NULL = rows */
+    bool by_tasks;                /* this process runs one of the tasks, and others run others */
     uint64_t memory_bytes;
     uint32_t n_workers;
     struct ArrowSchema schema; /* owned: of the chosen columns */
@@ -275,8 +277,6 @@ fby_status fby__pack_begin_doing(fby__pack *p, const char *doing, fby_error *err
 fby_status fby__pack_verify(fby__pack *p, char text[33], fby_error *err);
 /** expected_bytes and expected_ns, once the rest is said. */
 fby_status fby__pack_forecast(const fby__pack *p, fby_pack_info *out, fby_error *err);
-/** A block of the source; where the reader's part of the memory is too small, an error that says of which memory it is a part. */
-fby_status fby__pack_read(fby__arrow_reader *reader, uint32_t block, struct ArrowArray *out, fby_error *err);
 /** From the calling thread, every now and then: progress; FBY_E_CANCELLED. */
 fby_status fby__pack_tick(fby__pack *p, fby_error *err);
 

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LONGEST_TEXT ((size_t)16 << 10) /* every file has it: a longer one is the manifest's alone */
+
 /* JSON is UTF-8: a byte that is none, of a file's name, is written as \xff, as the library prints it elsewhere. */
 static int put_text_n(fby__buf *b, const char *text, size_t n)
 {
@@ -83,6 +85,12 @@ fby_status fby__pack_describe(fby__pack *p, bool manifest, fby_error *err)
     failed |= put_member(b, "source_contents", fby__dataset_contents(p->ds));
     failed |= put_member(b, "source_fingerprint", fby_dataset_fingerprint(p->ds));
     failed |= manifest ? put_root(b, p->ds) : 0;
+    if (p->pipeline) {
+        failed |= put_member(b, "samples_identity", fby__pack_pipeline_samples(p->pipeline));
+        failed |= put_member(b, "outputs_hash", fby__pack_pipeline_hash(p->pipeline));
+        failed |= put_member(b, "outputs", fby__pack_pipeline_text(p->pipeline));
+        failed |= p->o->pipeline ? put_member(b, "pipeline", p->o->pipeline) : 0;
+    }
     failed |= put_member(b, "shuffle", p->order.shuffled ? "full" : "none");
     failed |= put_number(b, "seed", p->o->seed);
     failed |= put_member(b, "format", p->extension);
@@ -121,6 +129,14 @@ size_t fby__pack_metadata(const fby__pack *p, fby__key_value out[FBY__PACK_METAD
     memcpy(out, always, sizeof always);
     if (p->order.shuffled)
         out[n++] = (fby__key_value){"forebay.seed", w->seed};
+    if (p->pipeline) {
+        out[n++] = (fby__key_value){"forebay.samples_identity", fby__pack_pipeline_samples(p->pipeline)};
+        out[n++] = (fby__key_value){"forebay.outputs_hash", fby__pack_pipeline_hash(p->pipeline)};
+    }
+    if (p->pipeline && strlen(fby__pack_pipeline_text(p->pipeline)) <= LONGEST_TEXT)
+        out[n++] = (fby__key_value){"forebay.outputs", fby__pack_pipeline_text(p->pipeline)};
+    if (p->o->pipeline && strlen(p->o->pipeline) <= LONGEST_TEXT)
+        out[n++] = (fby__key_value){"forebay.pipeline", p->o->pipeline};
     if (w->columns.n)
         out[n++] = (fby__key_value){"forebay.columns", (const char *)w->columns.data};
     return n;

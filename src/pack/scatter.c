@@ -27,8 +27,8 @@
 /* Blocks at hand, and where their rows go. */
 typedef struct stage {
     fby__pack *p;
-    uint64_t run_bytes;        /* so many are a run */
-    fby__arrow_reader *reader; /* owned */
+    uint64_t run_bytes;       /* so many are a run */
+    fby__pack_reader *reader; /* owned */
     fby__batches batches;
     uint64_t rows, bytes;
     uint32_t *bucket; /* owned, as all: of each row */
@@ -104,7 +104,7 @@ static uint32_t bucket_of(const fby__pack *p, uint64_t destination)
 static fby_status add_block(stage *s, uint32_t block, struct ArrowArray *array, fby_error *err)
 {
     const fby__pack *p = s->p;
-    const uint64_t n = (uint64_t)array->length, first = fby__dataset_block(p->ds, block)->first_row;
+    const uint64_t n = (uint64_t)array->length, first = fby__pack_block_begin(p, block);
     fby_status status = fby__arrow_flat_of(&p->schema, array, 0, array->length, true, &s->flat, err);
     const uint64_t bytes = fby__arrow_flat_bytes(&s->flat);
     if (status == FBY_OK && (n > UINT32_MAX || fby__grow((void **)&s->bucket, &s->cap_bucket, s->rows + n, sizeof *s->bucket) != 0 ||
@@ -226,7 +226,7 @@ static fby_status write_blocks(stage *s, fby__pack_out *out, uint32_t first, uin
     for (uint32_t b = first; b < last; b++) {
         struct ArrowArray array;
         FBY__TRY(fby__pack_go_on(s->p, err));
-        FBY__TRY(fby__pack_read(s->reader, b, &array, err));
+        FBY__TRY(fby__pack_reader_block(s->reader, b, &array, err));
         const uint64_t rows = (uint64_t)array.length;
         FBY__TRY(add_block(s, b, &array, err));
         if (s->bytes >= s->run_bytes || b + 1 == last)
@@ -308,7 +308,7 @@ static fby_status scatter_task(void *worker, uint64_t k, fby_error *err)
 static void end_stage(void *worker)
 {
     stage *s = worker;
-    fby__arrow_reader_close(s->reader);
+    fby__pack_reader_close(s->reader);
     fby__batches_fini(&s->batches);
     fby__free(s->bucket);
     fby__free(s->destination);
@@ -329,8 +329,7 @@ static fby_status begin_stage(fby__pack *p, uint32_t n_workers, void **out, fby_
     s->p = p;
     s->run_bytes = p->memory_bytes / 4 / n_workers;
     s->begin = fby__calloc((size_t)p->n_buckets + 1, sizeof *s->begin);
-    const fby_status status =
-        s->begin ? fby__arrow_reader_open(p->ds, p->o->columns, p->o->n_columns, s->run_bytes, &s->reader, err) : no_memory(err);
+    const fby_status status = s->begin ? fby__pack_reader_open(p, s->run_bytes, &s->reader, err) : no_memory(err);
     if (status == FBY_OK)
         *out = s;
     else
@@ -338,7 +337,7 @@ static fby_status begin_stage(fby__pack *p, uint32_t n_workers, void **out, fby_
     return status;
 }
 
-static bool stage_lacks_memory(const void *worker) { return fby__arrow_reader_lacks_room(((const stage *)worker)->reader); }
+static bool stage_lacks_memory(const void *worker) { return fby__pack_reader_lacks_room(((const stage *)worker)->reader); }
 
 static bool reads_source(const fby__pack *p)
 {

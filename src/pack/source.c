@@ -6,25 +6,21 @@
 typedef struct file_source {
     fby__pack_source base;
     const fby__pack *p;
-    fby__arrow_reader *reader; /* owned */
-    fby__batches batches;      /* of blocks [first_block, first_block + batches.n) */
+    fby__pack_reader *reader; /* owned */
+    fby__batches batches;     /* of blocks [first_block, first_block + batches.n) */
     uint32_t first_block;
     fby__row_run *runs; /* owned */
     size_t cap_runs;
 } file_source;
 
-static uint64_t first_row(const file_source *s, uint32_t block) { return fby__dataset_block(s->p->ds, block)->first_row; }
+static uint64_t first_row(const file_source *s, uint32_t block) { return fby__pack_block_begin(s->p, block); }
 
-static uint64_t end_row(const file_source *s, uint32_t block)
-{
-    const fby__block *b = fby__dataset_block(s->p->ds, block);
-    return b->first_row + (b->row_end - b->row_begin);
-}
+static uint64_t end_row(const file_source *s, uint32_t block) { return fby__pack_block_begin(s->p, block + 1); }
 
 /* The blocks that hold [first, first + n), and no others. */
 static fby_status hold(file_source *s, uint64_t first, uint64_t n, fby_error *err)
 {
-    const uint32_t begin = fby__block_of_row(s->p->ds, first), last = fby__block_of_row(s->p->ds, first + n - 1);
+    const uint32_t begin = fby__pack_block_of(s->p, first), last = fby__pack_block_of(s->p, first + n - 1);
     if (begin >= s->first_block && begin < s->first_block + s->batches.n) {
         fby__batches_drop(&s->batches, begin - s->first_block);
     } else {
@@ -33,8 +29,8 @@ static fby_status hold(file_source *s, uint64_t first, uint64_t n, fby_error *er
     s->first_block = begin;
     while (s->first_block + s->batches.n <= last) {
         struct ArrowArray array;
-        const fby_status status = fby__pack_read(s->reader, s->first_block + (uint32_t)s->batches.n, &array, err);
-        s->base.lacks_memory = fby__arrow_reader_lacks_room(s->reader);
+        const fby_status status = fby__pack_reader_block(s->reader, s->first_block + (uint32_t)s->batches.n, &array, err);
+        s->base.lacks_memory = fby__pack_reader_lacks_room(s->reader);
         if (status != FBY_OK)
             return status;
         FBY__TRY(fby__batches_add(&s->batches, &array, NULL, err));
@@ -65,7 +61,7 @@ static void file_free(fby__pack_source *base)
 {
     file_source *s = (file_source *)base;
     fby__batches_fini(&s->batches);
-    fby__arrow_reader_close(s->reader);
+    fby__pack_reader_close(s->reader);
     fby__free(s->runs);
     fby__free(s);
 }
@@ -77,7 +73,7 @@ fby_status fby__pack_file_source(const fby__pack *p, uint64_t memory_bytes, fby_
         return fby__fail_nomem(err, "a pack");
     s->base = (fby__pack_source){.rows = file_rows, .free = file_free};
     s->p = p;
-    fby_status status = fby__arrow_reader_open(p->ds, p->o->columns, p->o->n_columns, memory_bytes / 4, &s->reader, err);
+    fby_status status = fby__pack_reader_open(p, memory_bytes / 4, &s->reader, err);
     if (status == FBY_OK)
         *out = &s->base;
     else

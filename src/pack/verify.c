@@ -149,27 +149,29 @@ static fby_status add_block(const struct ArrowSchema *schema, const struct Arrow
 
 /* ---- data sets ---- */
 
-/* Nothing else holds memory by now. */
-static fby_status sum_rows(fby__pack *p, fby_dataset *ds, const char *const *columns, size_t n_columns, fby__hash128 *out, fby_error *err)
+/* Of what `from` packs. Nothing else holds memory by now. */
+static fby_status sum_rows(fby__pack *p, const fby__pack *from, fby__hash128 *out, fby_error *err)
 {
-    fby__arrow_reader *reader;
+    fby__pack_reader *reader;
     fby_status status = FBY_OK;
     *out = (fby__hash128){0, 0};
-    FBY__TRY(fby__arrow_reader_open(ds, columns, n_columns, p->memory_bytes, &reader, err));
-    for (uint32_t b = 0; status == FBY_OK && b < fby__dataset_block_count(ds); b++) {
+    if (from->rows == 0)
+        return FBY_OK;
+    FBY__TRY(fby__pack_reader_open(from, p->memory_bytes, &reader, err));
+    for (uint32_t b = 0; status == FBY_OK && b < fby__pack_block_count(from); b++) {
         struct ArrowArray array;
         status = fby__cancel_check(err);
         if (status == FBY_OK)
-            status = fby__arrow_reader_block(reader, b, &array, err);
+            status = fby__pack_reader_block(reader, b, &array, err);
         if (status != FBY_OK)
             break;
-        status = add_block(fby__arrow_reader_schema(reader), &array, out, err);
+        status = add_block(fby__pack_reader_schema(reader), &array, out, err);
         atomic_fetch_add_explicit(&p->done, (uint64_t)array.length, memory_order_relaxed);
         array.release(&array);
         if (status == FBY_OK)
             status = fby__pack_tick(p, err);
     }
-    fby__arrow_reader_close(reader);
+    fby__pack_reader_close(reader);
     return status;
 }
 
@@ -192,12 +194,13 @@ static fby_status open_pack(const fby__pack *p, fby_dataset **out, fby_error *er
 
 fby_status fby__pack_verify(fby__pack *p, char text[33], fby_error *err)
 {
+    const fby_pack_opts all = {.size = sizeof all};
     fby_dataset *packed = NULL;
     fby__hash128 of_source = {0, 0}, of_pack = {0, 0};
-    FBY__TRY(sum_rows(p, p->ds, p->o->columns, p->o->n_columns, &of_source, err));
+    FBY__TRY(sum_rows(p, p, &of_source, err));
     fby_status status = open_pack(p, &packed, err);
     if (status == FBY_OK)
-        status = sum_rows(p, packed, NULL, 0, &of_pack, err);
+        status = sum_rows(p, &(fby__pack){.ds = packed, .o = &all, .rows = fby_dataset_rows(packed)}, &of_pack, err);
     if (status == FBY_OK && (fby_dataset_rows(packed) != p->rows || !fby__hash_equal(of_source, of_pack)))
         status =
             fby__fail(err, FBY_E_DATA,

@@ -2,6 +2,8 @@
  * Writing YAML with libyaml's emitter: block style, short lists of scalars in one line. Texts that a reader could take for something else are
  * quoted, numbers have as few digits as bring them back.
  */
+#include "pipeline/pipeline.h"
+
 #include "pipeline/pipeline_internal.h"
 
 #include "base/alloc.h"
@@ -141,7 +143,7 @@ static fby_status emit_node(writer *w, const fby_node *node, int depth)
     return fby__fail(w->err, FBY_E_ARG, "%s: a node of unknown kind", w->path);
 }
 
-static fby_status emit_document(writer *w, const fby_node *root)
+static fby_status emit_events(writer *w, const fby_node *root)
 {
     yaml_event_t event;
     FBY__TRY(emit(w, &event, yaml_stream_start_event_initialize(&event, YAML_UTF8_ENCODING)));
@@ -149,6 +151,18 @@ static fby_status emit_document(writer *w, const fby_node *root)
     FBY__TRY(emit_node(w, root, 1));
     FBY__TRY(emit(w, &event, yaml_document_end_event_initialize(&event, 1)));
     return emit(w, &event, yaml_stream_end_event_initialize(&event));
+}
+
+static fby_status emit_document(writer *w, const fby_node *root)
+{
+    if (!yaml_emitter_initialize(&w->emitter))
+        return fby__fail_nomem(w->err, "a YAML file");
+    yaml_emitter_set_output(&w->emitter, write_some, w);
+    yaml_emitter_set_unicode(&w->emitter, 1);
+    yaml_emitter_set_width(&w->emitter, 120);
+    const fby_status status = emit_events(w, root);
+    yaml_emitter_delete(&w->emitter);
+    return status;
 }
 
 /* Beside the path, then renamed: a reader never sees half a file. */
@@ -173,15 +187,7 @@ static fby_status write_file(const fby_node *root, const char *path, fby_error *
     }
     fd = -1; /* the stream's */
     made = true;
-    if (!yaml_emitter_initialize(&w->emitter)) {
-        status = fby__fail_nomem(err, "a YAML file");
-        goto done;
-    }
-    yaml_emitter_set_output(&w->emitter, write_some, w);
-    yaml_emitter_set_unicode(&w->emitter, 1);
-    yaml_emitter_set_width(&w->emitter, 120);
     status = emit_document(w, root);
-    yaml_emitter_delete(&w->emitter);
     if (status != FBY_OK)
         goto done;
     failed = fclose(w->file);
@@ -230,6 +236,40 @@ static const fby_node *with_key(const fby__reading *r, const fby_node *root, con
     return copy;
 }
 
+/* The root with outputs, and the tables that they look into. */
+static fby_status add_outputs(fby__describing *d, const fby_output *outputs, size_t n, const fby_node **root)
+{
+    const fby_node *described = NULL, *lookups = NULL;
+    FBY__TRY(fby__describe_outputs(d, outputs, n, &described));
+    FBY__TRY(fby__describe_tables(d, &lookups));
+    if (lookups->n)
+        *root = with_key(&d->r, *root, "lookups", lookups, true);
+    if (*root)
+        *root = with_key(&d->r, *root, "outputs", described, false);
+    return *root ? FBY_OK : fby__fail_nomem(d->r.err, "a YAML file");
+}
+
+fby_status fby__outputs_text(const fby_output *outputs, size_t n, char **out, fby_error *err)
+{
+    static const fby_node empty = {.kind = FBY_NODE_MAP};
+    fby__arena arena = {0};
+    fby__describing d = {.r = {.arena = &arena, .file = "the outputs", .base_dir = "", .err = err}};
+    const fby_node *root = &empty;
+    char *text = NULL;
+    size_t bytes;
+    fby_status status = add_outputs(&d, outputs, n, &root);
+    writer w = {.path = "the outputs", .err = err, .file = status == FBY_OK ? open_memstream(&text, &bytes) : NULL};
+    if (status == FBY_OK)
+        status = w.file ? emit_document(&w, root) : fby__fail_nomem(err, "the text of outputs");
+    if (w.file && fclose(w.file) != 0 && status == FBY_OK)
+        status = fby__fail_nomem(err, "the text of outputs");
+    if (status == FBY_OK && !(*out = fby__strdup(text)))
+        status = fby__fail_nomem(err, "the text of outputs");
+    free(text); /* open_memstream's */
+    fby__arena_fini(&arena);
+    return status;
+}
+
 fby_status fby_tree_write(const fby_node *root, const fby_loader_opts *loader, const fby_lookup *const *tables,
                           const char *const *table_names, size_t n_tables, const char *path, fby_error *err)
 {
@@ -238,22 +278,12 @@ fby_status fby_tree_write(const fby_node *root, const fby_loader_opts *loader, c
                          .tables = tables,
                          .table_names = table_names,
                          .n_tables = n_tables};
-    const fby_node *described = NULL, *lookups = NULL;
     fby_loader_opts o = {0};
     if (!root || !path || (loader && root->kind != FBY_NODE_MAP))
         return fby__fail(err, FBY_E_ARG, "a tree and a path are needed; where outputs are given, the tree is a map");
     fby_status status = loader ? fby__loader_opts_in(loader, &o, &arena, err) : FBY_OK;
-    if (status == FBY_OK && o.n_outputs) {
-        status = fby__describe_outputs(&d, o.outputs, o.n_outputs, &described);
-        if (status == FBY_OK)
-            status = fby__describe_tables(&d, &lookups);
-        if (status == FBY_OK && lookups->n)
-            root = with_key(&d.r, root, "lookups", lookups, true);
-        if (status == FBY_OK && root)
-            root = with_key(&d.r, root, "outputs", described, false);
-        if (status == FBY_OK && !root)
-            status = fby__fail_nomem(err, "a YAML file");
-    }
+    if (status == FBY_OK && o.n_outputs)
+        status = add_outputs(&d, o.outputs, o.n_outputs, &root);
     if (status == FBY_OK)
         status = write_file(root, path, err);
     fby__arena_fini(&arena);

@@ -61,23 +61,23 @@ static void expect_equal_files(const char *folder, const char *other, uint64_t f
     }
 }
 
-static void sweep(const char *name, fby_pack_opts opts, const char *extension)
+static void sweep(fby_dataset *ds, const char *name, fby_pack_opts opts, const char *extension)
 {
     fby_error err;
     char whole[600], broken[600];
-    fby_dataset *ds = open_golden(name);
     fby_pack_info info = {.size = sizeof info};
     opts.size = sizeof opts;
     opts.memory_bytes = (uint64_t)64 << 20;
     opts.n_threads = 1;
     opts.batch_rows = 100;
     opts.rows_per_file = 300;
-    (void)snprintf(whole, sizeof whole, "%s/%s-whole", g_dir, name);
+    const char *what = opts.loader ? "samples" : "rows";
+    (void)snprintf(whole, sizeof whole, "%s/%s-%s-whole", g_dir, what, name);
     if (fby_pack(ds, whole, &opts, &info, &err) != FBY_OK)
         fail_msg("%s: %s", name, err.message);
     uint64_t failed = 0;
     for (uint64_t at = 1;; at += 1 + at / 16) { /* the first ones, and ever fewer of what comes again for each batch */
-        (void)snprintf(broken, sizeof broken, "%s/%s-%llu", g_dir, name, (unsigned long long)at);
+        (void)snprintf(broken, sizeof broken, "%s/%s-%s-%llu", g_dir, what, name, (unsigned long long)at);
         const uint64_t before = fby__alloc_count();
         fby__alloc_fail_at(at);
         const fby_status status = fby_pack(ds, broken, &opts, NULL, &err);
@@ -95,15 +95,39 @@ static void sweep(const char *name, fby_pack_opts opts, const char *extension)
     }
     print_message("%s, %s: %llu failed\n", name, extension, (unsigned long long)failed);
     assert_true(failed > 20);
+}
+
+static void sweep_rows(const char *name, fby_pack_opts opts, const char *extension)
+{
+    fby_dataset *ds = open_golden(name);
+    sweep(ds, name, opts, extension);
     fby_dataset_close(ds);
 }
 
 static void every_failing_allocation_leaves_a_pack_that_goes_on(void **state)
 {
     (void)state;
-    sweep("numbers.arrow", (fby_pack_opts){.seed = 1}, "arrow");
-    sweep("nested.arrow", (fby_pack_opts){.seed = 2, .codec = FBY_PACK_CODEC_ZSTD, .verify = true}, "arrow");
-    sweep("texts.arrow", (fby_pack_opts){.shuffle = FBY_PACK_SHUFFLE_NONE, .format = FBY_PACK_PARQUET}, "parquet");
+    sweep_rows("numbers.arrow", (fby_pack_opts){.seed = 1}, "arrow");
+    sweep_rows("nested.arrow", (fby_pack_opts){.seed = 2, .codec = FBY_PACK_CODEC_ZSTD, .verify = true}, "arrow");
+    sweep_rows("texts.arrow", (fby_pack_opts){.shuffle = FBY_PACK_SHUFFLE_NONE, .format = FBY_PACK_PARQUET}, "parquet");
+}
+
+static void so_do_samples_of_a_pipeline(void **state)
+{
+    (void)state;
+    const fby_output outputs[] = {
+        {.name = "x", .columns = (const char *[]){"float", "double"}, .n_columns = 2, .dtype = FBY_FLOAT32},
+        {.name = "y", .columns = (const char *[]){"int32"}, .n_columns = 1, .dtype = FBY_FLOAT64, .layout = FBY_LAYOUT_PADDED},
+        {.name = "n", .from = FBY_FROM_N_ROWS}};
+    fby_loader_opts loader = {FBY_LOADER_SIZES, .outputs = outputs, .n_outputs = 3};
+    fby_dataset *ds = open_golden("numbers.arrow");
+    const fby_samples_opts of = {.size = sizeof of, .kind = FBY_SAMPLES_GROUPS, .rows = 3};
+    fby_error err;
+    if (fby_samples_open(ds, &of, &loader.samples, &err) != FBY_OK)
+        fail_msg("%s", err.message);
+    sweep(ds, "numbers.arrow", (fby_pack_opts){.seed = 1, .loader = &loader, .verify = true}, "arrow");
+    fby_samples_close(loader.samples);
+    fby_dataset_close(ds);
 }
 
 /* By the bytes; ThreadSanitizer looks on. */
@@ -264,6 +288,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_failing_allocation_leaves_a_pack_that_goes_on, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(so_do_samples_of_a_pipeline, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(threads_decide_nothing, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(every_failing_allocation_of_a_task_leaves_tasks_that_go_on, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(tasks_that_run_twice_at_a_time_decide_nothing, setup_dir, teardown_dir),

@@ -13,12 +13,14 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import h5py
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import forebay as fb
 from forebay import _forebay
-from pack_cases import contents, every_type, floats, write
+from pack_cases import contents, every_type, floats, read, write
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLI = pathlib.Path(os.environ.get("FOREBAY_CLI", ROOT / "build/forebay"))
@@ -49,7 +51,7 @@ def by_phase(tasks):
 
 
 def test_tasks_come_by_name_and_phases_from_the_library(source, tmp_path):
-    tasks = _forebay.pack_tasks(fb.open(source)._core, tmp_path / "out", {})
+    tasks = _forebay.pack_tasks(fb.open(source)._core, tmp_path / "out", {}, None)
     assert all(set(task) == set(fb.PackTask._fields) for task in tasks)
     assert _forebay.pack_phases() == ["plan", "scatter", "write", "finish"]
 
@@ -345,6 +347,25 @@ def test_ranks_of_mpi_write_the_bytes_of_one_process(source, tmp_path, whole, ra
     assert done.returncode == 0, done.stderr
     assert f"packed 300,000 rows into {tmp_path / 'out'} by {ranks} ranks" in done.stdout
     assert contents(tmp_path / "out") == whole
+
+
+@needs_mpi
+def test_ranks_of_mpi_open_as_the_command_does(tmp_path):
+    (tmp_path / "a.csv").write_text("uid,x\n007,1\n008,2\n")
+    pack = [*MPIRUN, 2, sys.executable, "-m", "forebay.mpi", "pack", "--no-cache"]
+    done = run([*pack, tmp_path / "a.csv", "--to", tmp_path / "csv", "--dtype", "uid=str"], timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert sorted(read(tmp_path / "csv")["uid"].to_pylist()) == ["007", "008"]
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.arange(12).reshape(3, 4)
+    done = run([*pack, tmp_path / "a.h5", "--to", tmp_path / "h5", "--axis", "1"], timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert sorted(read(tmp_path / "h5")["x"].to_pylist()) == [[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11]]
+    (tmp_path / "a.yaml").write_text("data: {paths: a.csv}\noutputs: {y: {columns: x, ops: [scale: 2.0]}}\n")
+    done = run([*pack, "--outputs", tmp_path / "a.yaml", "--to", tmp_path / "y"], timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert sorted(read(tmp_path / "y")["y"].to_pylist()) == [2.0, 4.0]
+    assert "give either paths" in run([*pack, "--to", tmp_path / "no"], timeout=240).stderr
 
 
 @needs_mpi

@@ -276,7 +276,7 @@ static fby_status open_ragged(const request *q, fby__arrow_column *list, fby__ar
     FBY__TRY(fby__arrow_column_open(q->schema, q->batch, q->begin, &path, 0, true, list, err));
     if (list->depth == path.n)
         return fby__fail(err, FBY_E_SCHEMA, "it is no list");
-    FBY__TRY(fby__arrow_column_open(list->schema->children[0], list->array->children[0], 0, &path, list->depth + 1, true, elements, err));
+    FBY__TRY(fby__arrow_column_open(list->schema->children[0], list->array->children[0], 0, &path, list->depth + 1, false, elements, err));
     const fby_field *field = &elements->format.field;
     if (elements->depth != path.n || (field->dtype == FBY_DTYPE_NONE && field->kind != FBY_KIND_NULL))
         return fby__fail(err, FBY_E_UNSUPPORTED, "a list of %s has no numbers side by side", fby_kind_name(field->kind));
@@ -309,7 +309,8 @@ static fby_status decode_ragged(const request *q, fby__arrow_column *columns, fb
         return in_column(q, target, status, err);
 
     uint64_t rows = q->r->row_end - q->r->row_begin, child_length = (uint64_t)list->array->children[0]->length;
-    uint64_t begin = 0, end = 0; /* lists that lie one behind the other are converted as one */
+    const uint64_t item = elements->per_row; /* numbers of an element, which may be an array */
+    uint64_t begin = 0, end = 0;             /* lists that lie one behind the other are converted as one */
     panel->used = 0;
     panel->offsets[0] = 0;
     for (uint64_t r = 0; r < rows; r++) {
@@ -326,14 +327,14 @@ static fby_status decode_ragged(const request *q, fby__arrow_column *columns, fb
         if (!there)
             from = to = end; /* what lies under a null list is not part of the data */
         if (from != end && from != to) {
-            FBY__TRY(append_elements(q, elements, unit, begin, end, err));
+            FBY__TRY(append_elements(q, elements, unit, begin * item, end * item, err));
             begin = from;
         }
         if (from != to)
             end = to;
-        panel->offsets[r + 1] = panel->used + (end - begin);
+        panel->offsets[r + 1] = panel->used + (end - begin) * item;
     }
-    return append_elements(q, elements, unit, begin, end, err);
+    return append_elements(q, elements, unit, begin * item, end * item, err);
 }
 
 /* ---- bytes ---- */

@@ -1,0 +1,62 @@
+/* forebay pack --outputs: what a pipeline file gives, in place of rows. */
+#include "pack.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* The file, and what the command has in place of its values: what the pack says that it was made by. */
+static int read_text(const pack_options *o, cli_text *out)
+{
+    char part[4097];
+    size_t n;
+    FILE *file = fopen(o->outputs, "r");
+    while (file && (n = fread(part, 1, sizeof part - 1, file)) > 0) {
+        part[n] = 0;
+        cli_text_add(out, part);
+    }
+    const bool failed = !file || ferror(file);
+    if (file)
+        (void)fclose(file); /* it was only read */
+    if (failed)
+        return cli_error(CLI_FAILED, NULL, "cannot read '%s': %s", o->outputs, strerror(errno));
+    for (size_t i = 0; i < o->set.n; i++) {
+        cli_text_add(out, "# --set ");
+        cli_text_add(out, o->set.items[i]);
+        cli_text_add(out, "\n");
+    }
+    return CLI_CONTINUE;
+}
+
+/* The outputs, and the samples of the split; of a file without a section loader, those of the split that is named, or all. */
+static fby_status take(fby_pipeline *pipeline, const char *named, fby_dataset **out_ds, fby_loader_opts *out, fby_error *err)
+{
+    const char *split = named ? named : fby_pipeline_default_split(pipeline);
+    fby_status status = fby_pipeline_dataset(pipeline, out_ds, err);
+    if (status == FBY_OK)
+        status = fby_pipeline_outputs(pipeline, out, err);
+    return status == FBY_OK ? fby_pipeline_samples(pipeline, split, &out->samples, err) : status;
+}
+
+int pack_pipeline(const pack_options *o,
+                  int (*pack)(fby_dataset *ds, const pack_options *o, const fby_loader_opts *loader, const char *text))
+{
+    fby_pipeline *pipeline = NULL;
+    fby_dataset *ds = NULL;
+    fby_loader_opts opts = {FBY_LOADER_SIZES};
+    fby_error err = {0};
+    cli_text text = {0};
+    int code = cli_pipeline_open(&o->source, o->outputs, &o->set, &pipeline);
+    if (code == CLI_CONTINUE && !o->split && !fby_pipeline_default_split(pipeline) && fby_pipeline_split(pipeline, 0))
+        code =
+            cli_error(CLI_USAGE, "--split with one of its splits", "pack: '%s' has splits, and its section loader names none", o->outputs);
+    if (code == CLI_CONTINUE) {
+        const fby_status status = take(pipeline, o->split, &ds, &opts, &err);
+        cli_progress_end();
+        code = status == FBY_OK ? read_text(o, &text) : cli_pipeline_error(&err);
+    }
+    if (code == CLI_CONTINUE)
+        code = pack(ds, o, &opts, cli_text_str(&text));
+    cli_text_free(&text);
+    fby_pipeline_close(pipeline);
+    return code;
+}

@@ -27,20 +27,20 @@ from recipes import contest, training  # noqa: E402
 MEDIUM = {
     "hydrology": (
         dict(basins=60, years=(20, 30), forcings=6, attributes=8),
-        "--loaders today forebay --seeds 2 --epochs 1 --batches 24 --points 4 --max-seconds 40 --batch-size 128",
+        "--loaders today forebay --seeds 2 --epochs 1 --batches 24 --points 4 --max-seconds 60 --batch-size 128 --torch-threads 1",
     ),
     "neutrino": (
         dict(files=8, events=1_500, longest=5_000, row_group=1_000_000, drift=0.9),
-        "--loaders today today-random forebay forebay-in-order --seeds 2 --epochs 1 --points 4 --max-seconds 30",
+        "--loaders today today-random forebay forebay-in-order --seeds 2 --epochs 1 --points 4 --max-seconds 60 --torch-threads 1",
     ),
-    "linkage": (dict(rows=10_000, bits=1024), "--loaders today forebay --seeds 2 --epochs 2 --points 8"),
+    "linkage": (dict(rows=10_000, bits=1024), "--loaders today forebay --seeds 2 --epochs 2 --points 8 --torch-threads 1"),
     "jets": (
         dict(files=8, events_a_file=2_000, particles=32, features=9, chunk=1_000),
-        "--loaders today today-lru forebay --seeds 2 --epochs 2 --points 8 --max-seconds 20",
+        "--loaders today today-lru forebay --seeds 2 --epochs 2 --points 8 --max-seconds 60 --torch-threads 1",
     ),
     "leak": (
         dict(files=800, long=20, short=3),
-        "--loaders today today-ram forebay --seeds 2 --epochs 1 --points 8 --batch-size 512 --max-seconds 30",
+        "--loaders today today-ram forebay --seeds 2 --epochs 1 --points 8 --batch-size 512 --max-seconds 60 --torch-threads 1",
     ),
 }
 LARGE = {

@@ -147,9 +147,10 @@ def verdict(recipe: Recipe, results: list[Result]) -> list[str]:
     """What the table says, in words."""
     by = {loader: [r for r in results if r.loader == loader] for loader in dict.fromkeys(r.loader for r in results)}
     score = next(iter(results[0].scores))
-    loss, constant = (statistics.mean(getattr(r, name) for r in results) for name in ("loss", "constant"))
-    learnt = "it learns" if loss < constant else "NOTHING is learnt"
-    lines = [f"{'loss':<9}{loss:.4f} on average, {constant:.4f} of the best constant prediction: {learnt}; {score} of guessing is {recipe.chance:g}"]
+    loss = {loader: statistics.mean(r.loss for r in of) for loader, of in by.items()}
+    constant = statistics.mean(r.constant for r in results)
+    learnt = ", ".join(f"{value:.4f} with {loader}{'' if value < constant else ' (NOTHING is learnt)'}" for loader, value in loss.items())
+    lines = [f"{'loss':<9}{learnt}; {constant:.4f} of the best constant prediction; {score} of guessing is {recipe.chance:g}"]
     for result in results:
         lines += [f"{'test':<9}" + ", ".join(f"{name} {value:.4f}" for name, value in result.test_scores.items())] * (len(results) == 1)
     scores = {loader: [r.scores[score] for r in of] for loader, of in by.items()}

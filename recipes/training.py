@@ -264,6 +264,8 @@ def given(data: Any) -> dict[str, Any]:
 def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: str = OURS, seed: int = 0) -> Result:
     """Train once, then validate what was kept on the way, and test the end."""
     lightning.seed_everything(seed, verbose=False)
+    if args.torch_threads:
+        torch.set_num_threads(args.torch_threads)
     args = argparse.Namespace(**{**vars(args), "seed": seed})
     network = recipe.network(folder, args)
     task = Task(recipe, torch.compile(network) if args.compile else network, folder, args.learning_rate)
@@ -340,6 +342,7 @@ def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     add("--learning-rate", type=float, default=defaults["learning_rate"])
     add("--memory", default=defaults["memory"], help="the loader's budget")
     add("--workers", type=int, default=0, help="of the other loaders")
+    add("--torch-threads", type=int, help="for the network on a CPU; the loaders' are theirs")
     add("--device", default="auto", help="as Lightning's accelerator: auto, cpu, gpu, …")
     add("--precision", default="32-true", help="as Lightning's: 32-true, bf16-mixed, 16-mixed")
     add("--accumulate", type=int, default=1, help="batches a step of the optimizer")

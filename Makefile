@@ -20,7 +20,7 @@ C_FILES = $(shell git ls-files -co --exclude-standard -- '*.c' '*.h' | grep -v '
 PYTHON_INPUTS = $(shell find src include python helper cli cmake CMakeLists.txt pyproject.toml -type f -not -name '*.pyc' 2>/dev/null)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build python wheels wheels-twice sdist matrix deb test check check-all asan ubsan tsan aarch64 fuzz fuzz-smoke fuzz-long fuzz-seeds FORCE faults budgets regressions interrupts kills bench demo recipes docs fmt fmt-check lint install clean
+.PHONY: help setup build python wheels wheels-twice sdist matrix deb test check check-all asan ubsan tsan aarch64 fuzz fuzz-smoke fuzz-long fuzz-seeds FORCE faults budgets regressions interrupts kills bench demo recipes recipes-bench docs fmt fmt-check lint install clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -186,6 +186,9 @@ demo: setup build python ## Make a data set, race the PyTorch DataLoader, train 
 
 recipes: setup $(VENV)/.stamp-frameworks build python ## Train the recipes on small data, today's loader beside Forebay's: tables and pictures
 	@for name in leak jets linkage neutrino hydrology nanoaod weather; do echo; echo "$$name"; $(PY) recipes/$$name/train.py --both || exit 1; done
+
+recipes-bench: setup $(VENV)/.stamp-frameworks build python ## The recipes at larger sizes, over seeds, with each loader its owner has: recipes/results.md; SIZE=medium|large
+	$(PY) recipes/bench.py --size $(or $(SIZE),medium)
 
 build-docs/venv/.stamp: tools/docs-requirements.txt
 	@tools/setup.sh venv build-docs/venv $<

@@ -1,4 +1,4 @@
-"""What the recipes' evaluate.py share: a checkpoint that train.py kept, the validation data, scores, and a table of what they come from.
+"""What the recipes' evaluate.py share: a checkpoint that train.py kept, held-out data, scores, and a table of what they come from.
 
     python recipes/leak/train.py --checkpoints kept
     python recipes/leak/evaluate.py kept/end.ckpt --csv recordings.csv
@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+import forebay.torch
 from recipes import training
 
 
@@ -25,6 +26,13 @@ def restore(recipe: training.Recipe, checkpoint: str, folder: pathlib.Path, args
     state = torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"]
     network.load_state_dict({name.removeprefix("network.").removeprefix("_orig_mod."): value for name, value in state.items()})
     return network.eval()
+
+
+def scored(scores: training.Scores, predict: Callable[[Any], torch.Tensor], batches: Iterable[Any]) -> training.Evaluation:
+    """The scores of all batches."""
+    for batch in batches:
+        scores.add(predict, batch)
+    return scores.result()
 
 
 def lines(table: Mapping[str, list]) -> list[str]:
@@ -39,11 +47,12 @@ def main(
 ) -> training.Evaluation:
     """The command of a recipe. `ways` are other loaders of the same validation data: the scores do not depend on the one that is taken."""
     recipe = importlib.import_module(f"recipes.{name}.train").RECIPE
-    ways = {"batches": recipe.validation, **(ways or {})}
+    ways = {"batches": lambda folder, args: recipe.data(args.part, folder, args, shuffle=False), **(ways or {})}
     defaults = training.arguments(recipe).parse_args([])
-    parser = argparse.ArgumentParser(description=f"Evaluate a checkpoint of the recipe {name!r} on its validation data.")
+    parser = argparse.ArgumentParser(description=f"Evaluate a checkpoint of the recipe {name!r} on its validation or test data.")
     parser.add_argument("checkpoint", help="what train.py --checkpoints FOLDER kept: FOLDER/end.ckpt")
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(__file__).parent / name / "data", help="folder of the data (recipes/<name>/data)")
+    parser.add_argument("--part", choices=("val", "test"), default="val", help="of the data")
     parser.add_argument("--way", choices=ways, default="batches", help="how the data are loaded")
     parser.add_argument("--batch-size", type=int, default=defaults.batch_size)
     parser.add_argument("--memory", default=defaults.memory, help="the loader's budget")
@@ -54,7 +63,8 @@ def main(
     network = restore(recipe, args.checkpoint, args.data, args).to(args.device)
     began = time.perf_counter()
     with torch.no_grad():
-        evaluation = recipe.evaluate(network, training.Moved(ways[args.way](args.data, args), args.device), args.data)
+        batches = (forebay.torch.to_device(batch, args.device) for batch in ways[args.way](args.data, args))
+        evaluation = scored(recipe.scores(args.data), lambda batch: recipe.predict(network, batch), batches)
     seconds = time.perf_counter() - began
     text = lines(evaluation.table)
     print("\n".join(text[: args.rows + 1]))

@@ -1,11 +1,12 @@
-"""What the recipes' train.py share: their arguments, a run under Lightning, and the table and picture of today's loader beside Forebay's.
+"""What the recipes' train.py share: their arguments, and a run under Lightning.
 
-A recipe says what its data, network, loss and scores are (`Recipe`); everything else is the framework's: mixed precision, accumulation, compile,
-checkpoints, and resuming in the middle of an epoch.
+A recipe says what its data, network, loss and scores are (`Recipe`); everything else is the framework's: training, validation and test steps, mixed
+precision, accumulation, compile, checkpoints, and resuming in the middle of an epoch. contest.py compares loaders.
 
     python recipes/jets/train.py                       # Forebay, on generated data of the small scale
     python recipes/jets/train.py --today               # the owner's loader; same network, seed and data
-    python recipes/jets/train.py --both --seeds 3      # one after the other over seeds: a table and a picture
+    python recipes/jets/train.py --both --seeds 3      # one after the other over seeds, each in a process of its own: a table and a picture
+    python recipes/jets/train.py --diagnose            # first: is the loader the limit?
 """
 
 from __future__ import annotations
@@ -14,23 +15,24 @@ import argparse
 import dataclasses
 import json
 import logging
+import math
 import pathlib
-import statistics
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import lightning
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.profilers import Profiler
 
 import forebay as fb
 import forebay.lightning
-import forebay.torch
+from recipes.meter import Meter
 
-COLOURS = {"today": "#9aa4b2", "forebay": "#1f77b4"}
+OURS, IN_ORDER = "forebay", "forebay-in-order"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +41,14 @@ class Evaluation:
 
     scores: dict[str, float]
     table: dict[str, list]
+
+
+class Scores(Protocol):
+    """What an evaluate.py makes of batches, one after the other."""
+
+    def add(self, predict: Callable[[Any], torch.Tensor], batch: Any) -> None: ...
+
+    def result(self) -> Evaluation: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,51 +60,109 @@ class Recipe:
     name : str
     generate : callable
         ``generate(folder, scale)`` writes the data of a scale.
-    train, validation : callable
-        ``train(folder, args)`` and ``validation(folder, args)`` give the data as Forebay loaders.
-    today : callable
-        ``today(folder, args)`` gives the training data as the owner loads it: an iterable of batches, as `data` gives them.
+    data : callable
+        ``data(part, folder, args, **options)`` gives "train", "val" or "test" as a Forebay loader; `options` are the loader's.
+    loaders : mapping
+        The other loaders, "today" among them, by name: ``loader(folder, args)`` gives the training data as an iterable of batches, as `data` gives them.
     network : callable
         ``network(folder, args)``, a torch.nn.Module.
+    predict : callable
+        ``predict(network, batch)``: what `scores` takes. Of a recipe that evaluates otherwise than it trains, of its ``mel`` or the like alone.
     loss : callable
-        ``loss(network, batch)``, a scalar tensor.
-    evaluate : callable
-        ``evaluate(network, batches, folder)``, an `Evaluation`; its first score is what runs are compared by.
-    chance : float
-        The first score of a network that has learnt nothing.
+        ``loss(network, batch)``, a scalar tensor: a mean over what `truth` has.
+    truth : callable
+        ``truth(batch)``, (N, K): what the loss compares with, classes one-hot.
+    constant : callable
+        ``constant(mean, square)``: the loss of the best constant prediction, of the means (K) of the truth and of its squares.
+    scores : callable
+        ``scores(folder)``, a `Scores`; the first score is what runs are compared by.
+    chance, target : float
+        The first score of a network that has learnt nothing, and one to reach: the time that takes is measured.
+    equal_to : str
+        Of `loaders`, the one whose scores Forebay's must equal: it gives the same samples in an order of the same kind.
     defaults : mapping
         Of the arguments.
     """
 
     name: str
     generate: Callable[[pathlib.Path, str], Any]
-    train: Callable[[pathlib.Path, argparse.Namespace], fb.Loader]
-    validation: Callable[[pathlib.Path, argparse.Namespace], fb.Loader]
-    today: Callable[[pathlib.Path, argparse.Namespace], Iterable[Any]]
+    data: Callable[..., fb.Loader]
+    loaders: Mapping[str, Callable[[pathlib.Path, argparse.Namespace], Iterable[Any]]]
     network: Callable[[pathlib.Path, argparse.Namespace], torch.nn.Module]
+    predict: Callable[[torch.nn.Module, Any], torch.Tensor]
     loss: Callable[[torch.nn.Module, Any], torch.Tensor]
-    evaluate: Callable[[torch.nn.Module, Iterable[Any], pathlib.Path], Evaluation]
+    truth: Callable[[Any], torch.Tensor]
+    constant: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+    scores: Callable[[pathlib.Path], Scores]
     chance: float
+    target: float
+    equal_to: str = "today"
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def reaches(self, score: float) -> bool:
+        """Is that the target, or beyond it?"""
+        return score >= self.target if self.target > self.chance else score <= self.target
+
+
+def of_mean(mean: torch.Tensor, square: torch.Tensor) -> torch.Tensor:
+    """The mean squared error of predicting the mean."""
+    return (square - mean**2).mean()
+
+
+def of_classes(mean: torch.Tensor, square: torch.Tensor) -> torch.Tensor:
+    """The cross entropy of predicting how often each class comes."""
+    return -torch.special.xlogy(mean, mean).sum()
+
+
+def of_bits(mean: torch.Tensor, square: torch.Tensor) -> torch.Tensor:
+    """The binary cross entropy of predicting how often each bit is set."""
+    return -(torch.special.xlogy(mean, mean) + torch.special.xlogy(1 - mean, 1 - mean)).mean()
+
+
+@dataclasses.dataclass
+class Point:
+    """The network after so many seconds of training, counted from when the loader was made, on the validation data."""
+
+    seconds: float
+    samples: int
+    loss: float
+    score: float
 
 
 @dataclasses.dataclass
 class Result:
-    """What came of a run. `curve` has (seconds since the loader was asked for its first batch, samples seen, loss)."""
+    """What came of a run.
+
+    `curve` has (seconds since training began, samples seen, loss) of every step; `scores` and `loss` are of the validation data at the end, `constant`
+    is the loss of the best constant prediction there, `test_scores` are of the test data. `next_seconds` has what every call of the loader's next() took.
+    `cpu_seconds` and `memory_bytes` are of loader and training together, workers with them, from before the loader was made; validation is in none of it.
+    """
 
     loader: str
     seed: int
     curve: list[tuple[float, int, float]]
+    points: list[Point]
     scores: dict[str, float]
+    test_scores: dict[str, float]
+    loss: float
+    constant: float
     setup_seconds: float
     seconds: float
     samples: int
-    waited: float  # share of the seconds inside the loader's next()
+    next_seconds: list[float]
+    cpu_seconds: float
+    memory_bytes: int
+    target_seconds: float | None  # with set-up; None when the target was not reached
 
     @property
     def samples_per_second(self) -> float:
-        """Over all epochs, validation left out."""
+        """Over all epochs."""
         return self.samples / self.seconds
+
+    @property
+    def waited(self) -> float:
+        """Share of the seconds inside next()."""
+        return sum(self.next_seconds) / self.seconds
 
 
 def size_of(batch: Any) -> int:
@@ -104,11 +172,12 @@ def size_of(batch: Any) -> int:
 
 
 class Task(lightning.LightningModule):
-    """A recipe's network, loss and optimizer."""
+    """A recipe's network, loss, scores and optimizer."""
 
-    def __init__(self, recipe: Recipe, network: torch.nn.Module, learning_rate: float) -> None:
+    def __init__(self, recipe: Recipe, network: torch.nn.Module, folder: pathlib.Path, learning_rate: float = 1e-3) -> None:
         super().__init__()
-        self.recipe, self.network, self.learning_rate = recipe, network, learning_rate
+        self.recipe, self.network, self.folder, self.learning_rate = recipe, network, folder, learning_rate
+        self.evaluation, self.loss, self.constant = Evaluation({}, {}), math.nan, math.nan
 
     def training_step(self, batch: Any, index: int) -> torch.Tensor:
         return self.recipe.loss(self.network, batch)
@@ -116,140 +185,164 @@ class Task(lightning.LightningModule):
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.AdamW(self.network.parameters(), self.learning_rate)
 
+    def on_validation_epoch_start(self) -> None:
+        self._scores, self._n, self._sums = self.recipe.scores(self.folder), 0, [0.0, 0.0, 0.0]
 
-class Clock(lightning.Callback):
-    """Notes time, samples and loss of every step, and how long the program waited for each batch."""
+    def validation_step(self, batch: Any, index: int) -> None:
+        self._scores.add(lambda of: self.recipe.predict(self.network, of), batch)
+        truth = self.recipe.truth(batch).double()
+        of = [self.recipe.loss(self.network, batch).double() * len(truth), truth.sum(0), (truth**2).sum(0)]
+        self._sums, self._n = [a + b for a, b in zip(self._sums, of)], self._n + len(truth)
+
+    def on_validation_epoch_end(self) -> None:
+        self.evaluation = self._scores.result()
+        loss, mean, square = (of / self._n for of in self._sums)
+        self.loss, self.constant = float(loss), float(self.recipe.constant(mean, square))
+
+    on_test_epoch_start, test_step, on_test_epoch_end = on_validation_epoch_start, validation_step, on_validation_epoch_end
+
+
+class Nexts(Profiler):
+    """How long every call of the training data's next() takes, as Lightning makes it."""
 
     def __init__(self) -> None:
-        self.curve: list[tuple[float, int, float]] = []
-        self.samples, self.waited, self.began, self._since = 0, 0.0, 0.0, 0.0
+        super().__init__()
+        self.seconds: list[float] = []
+        self._began = 0.0
 
-    def on_train_epoch_start(self, trainer: Any, module: Any) -> None:
-        self._since = time.perf_counter()
-        self.began = self.began or self._since
+    def start(self, action_name: str) -> None:
+        if action_name.endswith("train_dataloader_next"):
+            self._began = time.perf_counter()
 
-    def on_train_batch_start(self, trainer: Any, module: Any, batch: Any, index: int) -> None:
-        self.waited += time.perf_counter() - self._since
+    def stop(self, action_name: str) -> None:
+        if action_name.endswith("train_dataloader_next"):
+            self.seconds.append(time.perf_counter() - self._began)
+
+
+class Clock(lightning.Callback):
+    """Notes time, samples and loss of every step, and keeps the network every few steps: it is evaluated when training is over, on nobody's time."""
+
+    def __init__(self, points: int) -> None:
+        self.points, self.curve, self.samples, self.began = points, [], 0, 0.0
+        self.kept: list[tuple[float, int, dict[str, torch.Tensor]]] = []
+
+    def on_fit_start(self, trainer: Any, module: Any) -> None:
+        self.began = time.perf_counter()
 
     def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, index: int) -> None:
         self.samples += size_of(batch)
-        self._since = time.perf_counter()
-        self.curve.append((self._since - self.began, self.samples, float(outputs["loss"])))
+        loss = float(outputs["loss"])  # waits for the device
+        now = time.perf_counter() - self.began
+        self.curve.append((now, self.samples, loss))
+        total = trainer.num_training_batches * trainer.max_epochs
+        if len(self.curve) * self.points // total > (len(self.curve) - 1) * self.points // total:
+            self.kept.append((now, self.samples, {name: value.detach().clone() for name, value in module.state_dict().items()}))
 
 
-class Moved:
-    """Batches on a device, for the validation loop."""
-
-    def __init__(self, batches: Iterable[Any], device: torch.device) -> None:
-        self.batches, self.device = batches, device
-
-    def __iter__(self):
-        return (forebay.torch.to_device(batch, self.device) for batch in self.batches)
+def make(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: str) -> Any:
+    """The training data by a loader."""
+    if loader == OURS:
+        return recipe.data("train", folder, args, seed=args.seed)
+    return recipe.data("train", folder, args, shuffle=False) if loader == IN_ORDER else recipe.loaders[loader](folder, args)
 
 
-def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: str = "forebay", seed: int = 0) -> Result:
-    """Train and evaluate once."""
+def trainer_of(args: argparse.Namespace, **options: Any) -> lightning.Trainer:
+    """Lightning's Trainer, as the arguments say."""
+    most = {"seconds": args.max_seconds} if args.max_seconds else None
+    options = {"max_epochs": args.epochs, "limit_train_batches": args.batches, "max_time": most, "enable_checkpointing": False, **options}
+    return lightning.Trainer(
+        accelerator=args.device, devices=1, precision=args.precision, accumulate_grad_batches=args.accumulate, logger=False,
+        enable_progress_bar=args.progress, enable_model_summary=False, **options,
+    )  # fmt: skip
+
+
+def given(data: Any) -> dict[str, Any]:
+    """How a Trainer takes training data: Forebay's by a DataModule, which checkpoints its place."""
+    return {"datamodule": forebay.lightning.DataModule(train=data)} if isinstance(data, fb.Loader) else {"train_dataloaders": data}
+
+
+def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: str = OURS, seed: int = 0) -> Result:
+    """Train once, then validate what was kept on the way, and test the end."""
     lightning.seed_everything(seed, verbose=False)
+    if args.torch_threads:
+        torch.set_num_threads(args.torch_threads)
     args = argparse.Namespace(**{**vars(args), "seed": seed})
-    began = time.perf_counter()
-    train = (recipe.today if loader == "today" else recipe.train)(folder, args)
-    setup = time.perf_counter() - began
     network = recipe.network(folder, args)
-    task = Task(recipe, torch.compile(network) if args.compile else network, args.learning_rate)
-    clock = Clock()
+    task = Task(recipe, torch.compile(network) if args.compile else network, folder, args.learning_rate)
+    clock, nexts = Clock(args.points), Nexts()
     callbacks: list[lightning.Callback] = [clock]
     if args.checkpoints:
         callbacks.append(ModelCheckpoint(args.checkpoints, every_n_train_steps=args.checkpoint_every, save_top_k=-1))
-    trainer = lightning.Trainer(
-        accelerator=args.device, devices=1, max_epochs=args.epochs, limit_train_batches=args.batches, precision=args.precision,
-        accumulate_grad_batches=args.accumulate, callbacks=callbacks, logger=False, enable_progress_bar=args.progress,
-        enable_checkpointing=bool(args.checkpoints), enable_model_summary=False,
-    )  # fmt: skip
-    data = {"datamodule": forebay.lightning.DataModule(train=train)} if loader == "forebay" else {"train_dataloaders": train}
-    trainer.fit(task, **data, ckpt_path=args.resume)
+    trainer = trainer_of(args, callbacks=callbacks, profiler=nexts, enable_checkpointing=bool(args.checkpoints))
+    with Meter() as meter:
+        began = time.perf_counter()
+        data = make(recipe, folder, args, loader)
+        setup = time.perf_counter() - began
+        trainer.fit(task, **given(data), ckpt_path=args.resume)
     if args.checkpoints:
         trainer.save_checkpoint(args.checkpoints / "end.ckpt")
+    if args.report and isinstance(data, fb.Loader):
+        print(data.report())
+    if isinstance(data, fb.Loader):
+        data.close()
+    held_out = forebay.lightning.DataModule(val=recipe.data("val", folder, args, shuffle=False), test=recipe.data("test", folder, args, shuffle=False))
+    judge = trainer_of(args)
+    end = {name: value.detach().clone() for name, value in task.state_dict().items()}
     seconds = clock.curve[-1][0] if clock.curve else 0.0
-    if args.report and loader == "forebay":
-        print(train.report())
-    network.eval()
-    with recipe.validation(folder, args) as batches, torch.no_grad():
-        evaluation = recipe.evaluate(network, Moved(batches, task.device), folder)
-    if loader == "forebay":
-        train.close()
-    return Result(loader, seed, clock.curve, evaluation.scores, setup, seconds, clock.samples, clock.waited / seconds if seconds else 0.0)
+    if not clock.kept or clock.kept[-1][1] < clock.samples:  # it ended early
+        clock.kept.append((seconds, clock.samples, end))
+    points = []
+    for at, samples, state in clock.kept:
+        task.load_state_dict(state)
+        judge.validate(task, datamodule=held_out, verbose=False)
+        points.append(Point(setup + at, samples, task.loss, next(iter(task.evaluation.scores.values()))))
+    scores, loss, constant = task.evaluation.scores, task.loss, task.constant
+    judge.test(task, datamodule=held_out, verbose=False)
+    held_out.close()
+    reached = next((point.seconds for point in points if recipe.reaches(point.score)), None)
+    return Result(
+        loader, seed, clock.curve, points, scores, task.evaluation.scores, loss, constant, setup, seconds, clock.samples, nexts.seconds,
+        meter.cpu_seconds, meter.memory_bytes, reached,
+    )  # fmt: skip
 
 
-# ---- what is shown ----
-
-
-def equal(a: list[float], b: list[float], margin: float = 0.05) -> str:
-    """Are two sets of scores the same? In words, by the spread over seeds and a margin of the larger mean."""
-    if min(len(a), len(b)) < 2:
-        return "one seed each: no spread to compare with"
-    difference = abs(statistics.mean(a) - statistics.mean(b))
-    spread = 2 * (statistics.variance(a) / len(a) + statistics.variance(b) / len(b)) ** 0.5
-    allowed = max(spread, margin * max(abs(statistics.mean(a)), abs(statistics.mean(b))))
-    verdict = "the same" if difference <= allowed else "NOT the same"
-    return f"{verdict}: they differ by {difference:.4f}, two standard errors are {spread:.4f}, {margin:.0%} of the score is allowed anyway"
-
-
-def table(results: list[Result]) -> str:
-    """One line a loader: medians over seeds."""
-    names = list(results[0].scores)
-    lines = [f"{'loader':<10}{'samples/s':>12}{'waiting':>9}{'set up':>9}{'training':>10}" + "".join(f"{name:>{max(12, len(name) + 2)}}" for name in names)]
-    lines.append("-" * len(lines[0]))
-    for loader in dict.fromkeys(result.loader for result in results):
-        of = [result for result in results if result.loader == loader]
-
-        def median(value: Callable[[Result], float]) -> float:
-            return statistics.median(map(value, of))
-
-        line = f"{loader:<10}{median(lambda r: r.samples_per_second):>12,.0f}{median(lambda r: r.waited):>9.1%}"
-        line += f"{median(lambda r: r.setup_seconds):>8.2f}s{median(lambda r: r.seconds):>9.2f}s"
-        lines.append(line + "".join(f"{median(lambda r, n=name: r.scores[n]):>{max(12, len(name) + 2)}.4f}" for name in names))
-    return "\n".join(lines)
-
-
-def picture(recipe: Recipe, results: list[Result], path: pathlib.Path) -> None:
-    """The loss over wall time: a line a run, today's grey."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(7, 3.6))
-    for result in results:
-        window = max(1, len(result.curve) // 40)
-        points = [result.curve[i : i + window] for i in range(0, len(result.curve), window)]
-        axes.plot(
-            [p[-1][0] for p in points], [statistics.mean(loss for _, _, loss in p) for p in points], color=COLOURS[result.loader],
-            label=result.loader if result.seed == results[0].seed else None,
-        )  # fmt: skip
-    axes.set(xlabel="seconds of training", ylabel="loss", title=recipe.name)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-    pyplot.close(figure)
+def diagnose(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: str) -> fb.Diagnosis:
+    """Step alone, loader alone, both together: printed, and as a page in the data's folder, beside that of Forebay's report."""
+    lightning.seed_everything(args.seed, verbose=False)
+    task = Task(recipe, recipe.network(folder, args), folder, args.learning_rate)
+    data, asks = make(recipe, folder, args, loader), forebay.lightning.Diagnose(args.seconds, verbose=False)
+    trainer_of(args, callbacks=[asks], max_epochs=1, limit_train_batches=1).fit(task, **given(data))
+    page = folder / f"diagnosis-{loader}.html"
+    page.write_text(f"<!doctype html><meta charset='utf-8'><title>{recipe.name}: {loader}</title>{asks.diagnosis._repr_html_()}")
+    print(f"{loader}\n{asks.diagnosis}\npage    {page}")
+    if isinstance(data, fb.Loader):
+        data.report().html(folder / f"report-{loader}.html")
+        data.close()
+    return asks.diagnosis
 
 
 def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     """What every train.py takes."""
-    parser = argparse.ArgumentParser(description=f"Train the recipe {recipe.name!r}: {__doc__.splitlines()[0]}")
-    add, defaults = parser.add_argument, {"batch_size": 256, "epochs": 2, "learning_rate": 1e-3, "memory": "512MiB", **recipe.defaults}
+    parser = argparse.ArgumentParser(description=f"Train the recipe {recipe.name!r}.")
+    add, defaults = parser.add_argument, {"batch_size": 256, "epochs": 2, "learning_rate": 1e-3, "memory": "512MiB", "points": 8, **recipe.defaults}
     add("--data", type=pathlib.Path, help="folder of the data; by default recipes/<name>/data, generated when it is not there")
     add("--scale", default="small", choices=("small", "bench", "full"), help="of what is generated")
+    add("--loaders", nargs="+", choices=(OURS, IN_ORDER, *recipe.loaders), help="which to train with, one after the other")
     add("--today", action="store_true", help="the owner's loader")
-    add("--both", action="store_true", help="today's loader and Forebay, one after the other: a table and a picture")
+    add("--both", action="store_true", help="today's loader, and Forebay's: a table, a verdict and a picture")
+    add("--order", action="store_true", help="and Forebay's without shuffling")
     add("--seeds", type=int, default=1, help="so many runs, with seeds from --seed on")
     add("--seed", type=int, default=0)
     add("--batch-size", type=int, default=defaults["batch_size"])
     add("--epochs", type=int, default=defaults["epochs"])
     add("--batches", type=int, help="at most so many batches an epoch")
+    add("--max-seconds", type=int, help="end training then, wherever it is")
+    add("--points", type=int, default=defaults["points"], help="how often the network is kept on the way, to be evaluated at the end")
+    add("--target", type=float, default=recipe.target, help="a score to reach: the seconds that takes are measured, set-up with them")
     add("--learning-rate", type=float, default=defaults["learning_rate"])
     add("--memory", default=defaults["memory"], help="the loader's budget")
-    add("--workers", type=int, default=0, help="of today's loader")
+    add("--workers", type=int, default=0, help="of the other loaders")
+    add("--torch-threads", type=int, help="for the network on a CPU; the loaders' are theirs")
     add("--device", default="auto", help="as Lightning's accelerator: auto, cpu, gpu, …")
     add("--precision", default="32-true", help="as Lightning's: 32-true, bf16-mixed, 16-mixed")
     add("--accumulate", type=int, default=1, help="batches a step of the optimizer")
@@ -258,34 +351,57 @@ def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     add("--checkpoints", type=pathlib.Path, help="folder for Lightning's checkpoints, which hold the place in the data too; the last is end.ckpt")
     add("--checkpoint-every", type=int, default=100, help="batches")
     add("--resume", help="a checkpoint to go on from, in the middle of an epoch too")
+    add("--diagnose", action="store_true", help="measure what limits training with each loader instead: fb.diagnose, and pages in the data's folder")
+    add("--seconds", type=float, default=5, help="of each measurement of --diagnose")
     add("--report", action="store_true", help="print the loader's report")
     add("--progress", action="store_true", help="Lightning's progress bar")
     add("--json", type=pathlib.Path, help="write the results there")
-    add("--picture", type=pathlib.Path, help="of the loss over time; by default <data>/loss.png with --both")
+    add("--picture", type=pathlib.Path, help="of the loss over time; by default <data>/loss.png with several loaders")
+    add("--alone", action="store_true", help=argparse.SUPPRESS)  # this process is one contestant's
     return parser
 
 
-def main(recipe: Recipe, argv: list[str] | None = None) -> list[Result]:
-    """The command: train, and say what came of it."""
+def prepare(recipe: Recipe, argv: list[str] | None) -> tuple[argparse.Namespace, pathlib.Path, list[str]]:
+    """The arguments, the folder with the data, which loaders."""
     args = arguments(recipe).parse_args(argv)
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", module="lightning")
+    for module in ("lightning", "torch"):
+        warnings.filterwarnings("ignore", module=module)
     folder = args.data or pathlib.Path(__file__).parent / recipe.name / "data"
     if not folder.exists():
         print(f"generating data of scale {args.scale!r} in {folder}", file=sys.stderr)
         recipe.generate(folder, args.scale)
-    loaders = ["today", "forebay"] if args.both else ["today" if args.today else "forebay"]
-    results = [run(recipe, folder, args, loader, args.seed + k) for k in range(args.seeds) for loader in loaders]
-    print(table(results))
-    score = next(iter(results[0].scores))
-    print(f"\n{score} of a network that has learnt nothing: {recipe.chance:g}")
-    if args.both:
-        today, ours = ([r.scores[score] for r in results if r.loader == name] for name in loaders)
-        print(f"{score}, today's loader and Forebay's: {equal(today, ours)}")
-        path = args.picture or folder / "loss.png"
-        picture(recipe, results, path)
-        print(f"picture: {path}")
+    loaders = args.loaders or (["today"] if args.today else ["today", OURS] if args.both else [OURS])
+    loaders = list(dict.fromkeys([*loaders, *[IN_ORDER] * (args.order and not args.alone)]))
+    if (args.checkpoints or args.resume) and len(loaders) * args.seeds > 1:
+        raise SystemExit("train.py: --checkpoints and --resume are of a single run: give one loader and one seed")
+    return args, folder, loaders
+
+
+def main(recipe: Recipe, argv: list[str] | None = None) -> list[Result]:
+    """The command: train, and say what came of it."""
+    from recipes import contest
+
+    argv = sys.argv[1:] if argv is None else argv
+    args, folder, loaders = prepare(recipe, argv)
+    recipe = dataclasses.replace(recipe, target=args.target)
+    if args.diagnose:
+        for loader in loaders:
+            diagnose(recipe, folder, args, loader)
+        return []
+    if len(loaders) * args.seeds == 1:
+        results = [run(recipe, folder, args, loaders[0], args.seed)]
+    else:
+        results = contest.race(recipe, argv, loaders, range(args.seed, args.seed + args.seeds))
     if args.json:
         args.json.write_text(json.dumps([dataclasses.asdict(result) for result in results]))
+    if args.alone:
+        return results
+    print(contest.table(results))
+    print("\n" + "\n".join(contest.verdict(recipe, results)))
+    if args.picture or len(loaders) > 1:
+        path = args.picture or folder / "loss.png"
+        contest.picture(recipe, results, path)
+        print(f"picture: {path}")
     return results

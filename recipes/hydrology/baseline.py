@@ -43,11 +43,10 @@ class FileCache:
 class BasinDataset(Dataset):
     """One window an item, found by its number in an index of (file, first row)."""
 
-    def __init__(self, folder, gauges, target, features, static, mean, std, input=365, output=7, part=(0.0, 0.7)):
+    def __init__(self, folder, gauges, target, features, static, mean=None, std=None, input=365, output=7, part=(0.0, 0.7)):
         folder, wanted = pathlib.Path(folder), set(gauges)
         self.paths = sorted(path for path in folder.glob("series/*/*.parquet") if path.stem in wanted)
         self.target, self.features, self.input, self.length = target, list(features), input, input + output
-        self.mean, self.std = np.asarray(mean, np.float32), np.asarray(std, np.float32)
         tables = [pl.read_parquet(path) for path in sorted(folder.glob("attributes/*.parquet"))]
         attributes = {}
         for table in tables:
@@ -57,6 +56,23 @@ class BasinDataset(Dataset):
         self.cache, self.index = FileCache(), []
         for f, path in enumerate(self.paths):
             self.index += [(f, start) for start in self._starts(path, part)]
+        mean, std = (mean, std) if mean is not None else self._moments()
+        self.mean, self.std = np.asarray(mean, np.float32), np.asarray(std, np.float32)
+
+    def _moments(self):
+        """Mean and std of target and features over the rows that lie in windows, each once: another pass over all files."""
+        columns, starts, n, total, squares = [self.target, *self.features], collections.defaultdict(list), 0, 0.0, 0.0
+        for f, start in self.index:
+            starts[f].append(start)
+        for f, firsts in starts.items():
+            values = pl.read_parquet(self.paths[f], columns=columns).select(columns).to_numpy().astype(np.float64)
+            inside = np.zeros(len(values) + 1, np.int64)
+            np.add.at(inside, firsts, 1)
+            np.add.at(inside, np.add(firsts, self.length), -1)
+            rows = values[np.cumsum(inside[:-1]) > 0]
+            n, total, squares = n + len(rows), total + rows.sum(0), squares + (rows**2).sum(0)
+        std = np.sqrt(np.maximum(squares / n - (total / n) ** 2, 0))
+        return total / n, np.where(std == 0, 1, std)
 
     def _starts(self, path, part):
         frame = pl.read_parquet(path, columns=["date", self.target, *self.features])
@@ -109,10 +125,10 @@ class FileGroupedBatchSampler(Sampler):
             yield batch
 
 
-def loader(folder, gauges, target, features, static, mean, std, batch_size=512, workers=10, **options):
-    """A DataLoader over the training part."""
+def loader(folder, gauges, target, features, static, mean=None, std=None, batch_size=512, workers=10, seed=0, **options):
+    """A DataLoader over the training part; its moments, where none are given."""
     dataset = BasinDataset(folder, gauges, target, features, static, mean, std, **options)
     return DataLoader(
-        dataset, batch_sampler=FileGroupedBatchSampler(dataset, batch_size), num_workers=workers, pin_memory=torch.cuda.is_available(),
+        dataset, batch_sampler=FileGroupedBatchSampler(dataset, batch_size, seed=seed), num_workers=workers, pin_memory=torch.cuda.is_available(),
         persistent_workers=workers > 0, multiprocessing_context="spawn" if workers else None,  # polars' threads do not survive a fork
     )  # fmt: skip

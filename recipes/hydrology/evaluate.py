@@ -10,20 +10,28 @@ if __package__ in (None, ""):
 from recipes import evaluation, training
 
 
-def evaluate(predict, batches, moments, target, names):
+class Scores:
     """`predict` takes a batch to (B, output), standardised; the inverse of `moments` takes that back. Scores are medians over basins."""
-    found, true, gauge = (torch.cat(values) for values in zip(*[(predict(batch), batch["y"], batch["gauge"]) for batch in batches]))
-    found, true = (torch.as_tensor(moments.inverse(values.cpu().numpy(), target)).double() for values in (found, true))
-    table = {"gauge_id": [], "windows": [], "NSE": [], "KGE": []}
-    for basin in gauge.cpu().unique():
-        of = gauge.cpu() == basin
-        f, t = found[of].flatten(), true[of].flatten()
-        r = torch.corrcoef(torch.stack([f, t]))[0, 1]
-        table["gauge_id"].append(names[basin])
-        table["windows"].append(int(of.sum()))
-        table["NSE"].append((1 - ((f - t) ** 2).sum() / ((t - t.mean()) ** 2).sum()).item())
-        table["KGE"].append((1 - ((r - 1) ** 2 + (f.std() / t.std() - 1) ** 2 + (f.mean() / t.mean() - 1) ** 2).sqrt()).item())
-    return training.Evaluation({name: torch.tensor(table[name]).median().item() for name in ("NSE", "KGE")}, table)
+
+    def __init__(self, moments, target, names):
+        self.moments, self.target, self.names, self.seen = moments, target, names, []
+
+    def add(self, predict, batch):
+        self.seen.append([values.float().cpu() for values in (predict(batch), batch["y"])] + [batch["gauge"].cpu()])
+
+    def result(self):
+        found, true, gauge = map(torch.cat, zip(*self.seen))
+        found, true = (torch.as_tensor(self.moments.inverse(values.numpy(), self.target)).double() for values in (found, true))
+        table = {"gauge_id": [], "windows": [], "NSE": [], "KGE": []}
+        for basin in gauge.unique():
+            of = gauge == basin
+            f, t = found[of].flatten(), true[of].flatten()
+            r = torch.corrcoef(torch.stack([f, t]))[0, 1]
+            table["gauge_id"].append(self.names[basin])
+            table["windows"].append(int(of.sum()))
+            table["NSE"].append((1 - ((f - t) ** 2).sum() / ((t - t.mean()) ** 2).sum()).item())
+            table["KGE"].append((1 - ((r - 1) ** 2 + (f.std() / t.std() - 1) ** 2 + (f.mean() / t.mean() - 1) ** 2).sqrt()).item())
+        return training.Evaluation({name: torch.tensor(table[name]).median().item() for name in ("NSE", "KGE")}, table)
 
 
 if __name__ == "__main__":

@@ -53,25 +53,17 @@ def parts(folder):
     return of, loader.fit(of["train"], TARGET, features)
 
 
-def part(name, folder, args, **options):
+def data(part, folder, args, **options):
     features, static = columns(folder)
     of, moments = parts(folder)
     outputs = loader.outputs(folder, TARGET, features, static, moments)
-    return of[name].loader(outputs, batch_size=args.batch_size, memory=args.memory, framework="torch", **options)
-
-
-def train(folder, args):
-    return part("train", folder, args, seed=args.seed)
-
-
-def validation(folder, args):
-    return part("val", folder, args, shuffle=False)
+    return of[part].loader(outputs, batch_size=args.batch_size, memory=args.memory, framework="torch", **options)
 
 
 def today(folder, args):
+    """It finds its windows and fits its moments itself, as Forebay does: neither pays for the other's."""
     features, static = columns(folder)
-    mean, std = parts(folder)[1].scales((TARGET, *features))
-    return baseline.loader(folder, gauges(folder), TARGET, features, static, mean, std, args.batch_size, args.workers)
+    return baseline.loader(folder, gauges(folder), TARGET, features, static, batch_size=args.batch_size, workers=args.workers, seed=args.seed)
 
 
 def predict(network, batch):
@@ -82,14 +74,15 @@ def loss(network, batch):
     return nn.functional.mse_loss(predict(network, batch), batch["y"].float())
 
 
-def scores(network, batches, folder):
+def scores(folder):
     of, moments = parts(folder)
-    return evaluate.evaluate(lambda batch: predict(network, batch), batches, moments, TARGET, fb.encode("gauge_id", of["val"].dataset).names)
+    return evaluate.Scores(moments, TARGET, fb.encode("gauge_id", of["val"].dataset).names)
 
 
 RECIPE = training.Recipe(
-    name="hydrology", generate=lambda folder, scale: generate.generate(folder, **generate.SCALES[scale]), train=train, validation=validation, today=today,
-    network=lambda folder, args: Network(*map(len, columns(folder))), loss=loss, evaluate=scores, chance=0.0,
+    name="hydrology", generate=lambda folder, scale: generate.generate(folder, **generate.SCALES[scale]), data=data, loaders={"today": today},
+    network=lambda folder, args: Network(*map(len, columns(folder))), predict=predict, loss=loss, truth=lambda batch: batch["y"],
+    constant=training.of_mean, scores=scores, chance=0.0, target=0.5,
     defaults=dict(batch_size=256, epochs=1, learning_rate=3e-3),
 )  # fmt: skip
 

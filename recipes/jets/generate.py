@@ -20,7 +20,7 @@ LABELS = ("qcd", "hbb", "hcc", "hgg", "h4q", "hqql", "zqq", "wqq", "tbqq", "tbl"
 PAIR_FEATURES = ("ln_dr", "ln_kt", "ln_z", "ln_m2")
 PAD = -999.0
 SCALES = {
-    "small": dict(files=3, events=700, particles=16, features=9, chunk=100),
+    "small": dict(files=4, events=700, particles=16, features=9, chunk=100),
     "bench": dict(files=4, events=5_000, particles=128, features=9, chunk=1_000),
     "full": dict(files=100, events=100_000, particles=128, features=17, chunk=1_000),
 }

@@ -19,40 +19,40 @@ from recipes.leak import baseline, generate, loader
 LEAK = 0
 
 
-def shape(folder):
-    """Long and short segments of a recording."""
-    with h5py.File(folder / "val.h5") as file:
-        return file["segments_mel"].shape[1:3]
+class Scores:
+    """How many leaks are found, and how many alarms are right. `predict` takes a batch to the logits of its segments, (segments, classes)."""
 
+    def __init__(self, folder):
+        self.table = {"recording": [], "label": [], "found": [], "votes_for_leak": [], "probability_of_leak": []}
+        with h5py.File(folder / "val.h5") as file:
+            self.shape = file["segments_mel"].shape[1:3]  # long and short segments of a recording
 
-def evaluate(predict, batches, folder):
-    """How many leaks are found, and how many alarms are right. `predict` takes (B, 1, mels, frames) to (B, classes)."""
-    table = {"recording": [], "label": [], "found": [], "votes_for_leak": [], "probability_of_leak": []}
-    for batch in batches:
-        segments = batch["mel"].flatten(0, 1) if isinstance(batch["mel"], torch.Tensor) else batch["mel"].values
-        probability = predict(segments).softmax(-1).unflatten(0, (-1, *shape(folder))).mean(2)  # (B, long, classes)
-        votes = probability.argmax(-1)
+    def add(self, predict, batch):
+        probability = predict(batch).float().softmax(-1).unflatten(0, (-1, *self.shape)).mean(2)  # (B, long, classes)
+        votes, table = probability.argmax(-1), self.table
         table["recording"] += batch["file"].tolist()
         table["label"] += [generate.LABELS[k] for k in batch["label"].tolist()]
         table["found"] += [generate.LABELS[k] for k in votes.mode(1).values.tolist()]
         table["votes_for_leak"] += (votes == LEAK).float().mean(1).tolist()
         table["probability_of_leak"] += probability[..., LEAK].mean(1).tolist()
-    found, true = (torch.tensor([name == generate.LABELS[LEAK] for name in table[column]]) for column in ("found", "label"))
-    right = (found & true).sum().item()
-    recall, others = right / max(true.sum().item(), 1), (~found & ~true).sum().item() / max((~true).sum().item(), 1)
-    scores = {"balanced accuracy": (recall + others) / 2, "recall": recall, "precision": right / max(found.sum().item(), 1)}
-    return training.Evaluation(scores, table)
+
+    def result(self):
+        found, true = (torch.tensor([name == generate.LABELS[LEAK] for name in self.table[column]]) for column in ("found", "label"))
+        right = (found & true).sum().item()
+        recall, others = right / max(true.sum().item(), 1), (~found & ~true).sum().item() / max((~true).sum().item(), 1)
+        scores = {"balanced accuracy": (recall + others) / 2, "recall": recall, "precision": right / max(found.sum().item(), 1)}
+        return training.Evaluation(scores, self.table)
 
 
 def packed(folder, args):
     """Whole recordings, up to 4,096 segments a batch."""
-    samples = loader.packed_recordings(folder / "val.h5")
+    samples = loader.packed_recordings(folder / f"{args.part}.h5")
     return samples.loader(loader.packed_outputs(samples.dataset), batch_elements=4096, shuffle=False, memory=args.memory, framework="torch")
 
 
 def today(folder, args):
     """One recording at a time."""
-    for i, (mel, label) in enumerate(baseline.recordings(folder / "val.h5")):
+    for i, (mel, label) in enumerate(baseline.recordings(folder / f"{args.part}.h5")):
         yield {"mel": mel[None], "label": torch.tensor([label]), "file": torch.tensor([i])}
 
 

@@ -3,9 +3,9 @@
     python recipes/leak/generate.py OUT [--scale small|bench|full] [--files N] [--long N] [--short N] [--mels N] [--frames N] [--dtype float16]
                                         [--channel] [--gzip] [--seed N]
 
-    OUT/train.h5, OUT/val.h5   segments_mel (files, long, short, [1,] mels, frames); labels (files) int16; attributes labels_json, config_json
+    OUT/{train,val,test}.h5    segments_mel (files, long, short, [1,] mels, frames); labels (files) int16; attributes labels_json, config_json
 
-Recordings with a leak hum in a few bands, so that there is something to learn. val.h5 has a quarter of the recordings.
+Recordings with a leak hum in a few bands, so that there is something to learn. val.h5 and test.h5 have a quarter as many recordings as train.h5.
 """
 
 import argparse
@@ -24,11 +24,11 @@ SCALES = {
 
 
 def generate(out, files=60, long=7, short=3, mels=32, frames=1, dtype="float16", channel=False, gzip=False, seed=0):
-    """Write both splits."""
+    """Write all splits."""
     out = pathlib.Path(out)
     out.mkdir(parents=True, exist_ok=True)
     middle = (1,) if channel else ()
-    for s, (split, n) in enumerate((("train", files), ("val", max(1, files // 4)))):
+    for s, (split, n) in enumerate((("train", files), ("val", max(1, files // 4)), ("test", max(1, files // 4)))):
         rng = np.random.default_rng((seed, s))
         labels = rng.choice(len(LABELS), n, p=[0.1, 0.6, 0.15, 0.15]).astype(np.int16)
         shape = (long, short, *middle, mels, frames)

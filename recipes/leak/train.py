@@ -30,21 +30,19 @@ class Network(nn.Module):
         return self.layers(mel)
 
 
-def train(folder, args):
+def data(part, folder, args, **options):
+    """Segments to train with; to validate and test with, whole recordings."""
+    options = {"memory": args.memory, "framework": "torch", **options}
+    if part != "train":
+        whole = loader.recordings(folder / f"{part}.h5")
+        return whole.loader(loader.recording_outputs(whole.dataset), batch_size=16, **options)
     segments = loader.segments(folder / "train.h5", leak=evaluate.LEAK, factor=FACTOR)
-    return segments.loader(
-        loader.outputs(segments.dataset, augment=True), batch_size=args.batch_size, memory=args.memory, seed=args.seed, framework="torch",
-    )  # fmt: skip
+    return segments.loader(loader.outputs(segments.dataset, augment=True), batch_size=args.batch_size, **options)
 
 
-def validation(folder, args):
-    whole = loader.recordings(folder / "val.h5")
-    return whole.loader(loader.recording_outputs(whole.dataset), batch_size=16, shuffle=False, memory=args.memory, framework="torch")
-
-
-def today(folder, args):
+def today(folder, args, in_memory=False):
     """Masks are drawn in the training loop, on what the DataLoader gives."""
-    batches = baseline.loader(folder / "train.h5", args.batch_size, args.workers, leak=evaluate.LEAK, factor=FACTOR)
+    batches = baseline.loader(folder / "train.h5", args.batch_size, args.workers, leak=evaluate.LEAK, factor=FACTOR, in_memory=in_memory)
     return Augmented(batches, np.random.default_rng(args.seed))
 
 
@@ -61,13 +59,27 @@ class Augmented:
         return ({"mel": baseline.spec_augment(mel, self.rng), "label": label} for mel, label in self.batches)
 
 
+def segments_of(batch):
+    """(segments, 1, mels, frames): a batch's, or those of its recordings, one after the other."""
+    mel = batch["mel"]
+    return mel.values if not isinstance(mel, torch.Tensor) else mel if mel.dim() == 4 else mel.flatten(0, 1)
+
+
+def labels_of(batch):
+    """Of every segment."""
+    return batch["label"].long().repeat_interleave(len(segments_of(batch)) // len(batch["label"]))
+
+
 def loss(network, batch):
-    return nn.functional.cross_entropy(network(batch["mel"]), batch["label"].long())
+    return nn.functional.cross_entropy(network(segments_of(batch)), labels_of(batch))
 
 
 RECIPE = training.Recipe(
-    name="leak", generate=lambda folder, scale: generate.generate(folder, **SCALES[scale]), train=train, validation=validation, today=today,
-    network=lambda folder, args: Network(), loss=loss, evaluate=evaluate.evaluate, chance=0.5, defaults=dict(batch_size=128, epochs=5, learning_rate=3e-3),
+    name="leak", generate=lambda folder, scale: generate.generate(folder, **SCALES[scale]), data=data,
+    loaders={"today": today, "today-ram": lambda folder, args: today(folder, args, in_memory=True)},
+    network=lambda folder, args: Network(), predict=lambda network, batch: network(segments_of(batch)), loss=loss,
+    truth=lambda batch: nn.functional.one_hot(labels_of(batch), len(generate.LABELS)), constant=training.of_classes,
+    scores=evaluate.Scores, chance=0.5, target=0.9, defaults=dict(batch_size=128, epochs=5, learning_rate=3e-3),
 )  # fmt: skip
 
 if __name__ == "__main__":

@@ -16,17 +16,22 @@ def ratio(a, b):
     return a / b.clamp(min=1)
 
 
-def evaluate(predict, batches):
-    """`predict` takes bits to logits of two-grams; above 0 is found."""
-    counts = 0
-    for bits, labels, _ in batches:
-        guess, true = predict(bits) > 0, labels > 0
-        counts = counts + torch.stack([true.sum(0), guess.sum(0), (guess & true).sum(0)])
-    (there, found, right), total = counts.double(), counts.sum(1).double()
-    table = {"gram": baseline.all_two_grams(), "there": there.long().tolist(), "found": found.long().tolist()}
-    table |= {"precision": ratio(right, found).tolist(), "recall": ratio(right, there).tolist()}
-    scores = {"f1": ratio(2 * total[2], total[0] + total[1]), "precision": ratio(total[2], total[1]), "recall": ratio(total[2], total[0])}
-    return training.Evaluation({name: value.item() for name, value in scores.items()}, table)
+class Scores:
+    """`predict` takes a batch to logits of two-grams; above 0 is found."""
+
+    def __init__(self):
+        self.counts = 0
+
+    def add(self, predict, batch):
+        guess, true = predict(batch) > 0, batch[1] > 0
+        self.counts = self.counts + torch.stack([true.sum(0), guess.sum(0), (guess & true).sum(0)]).cpu()
+
+    def result(self):
+        (there, found, right), total = self.counts.double(), self.counts.sum(1).double()
+        table = {"gram": baseline.all_two_grams(), "there": there.long().tolist(), "found": found.long().tolist()}
+        table |= {"precision": ratio(right, found).tolist(), "recall": ratio(right, there).tolist()}
+        scores = {"f1": ratio(2 * total[2], total[0] + total[1]), "precision": ratio(total[2], total[1]), "recall": ratio(total[2], total[0])}
+        return training.Evaluation({name: value.item() for name, value in scores.items()}, table)
 
 
 if __name__ == "__main__":

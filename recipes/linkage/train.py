@@ -12,27 +12,22 @@ import forebay as fb
 from recipes import training
 from recipes.linkage import baseline, evaluate, generate, loader
 
-BITS, GRAMS, VALIDATION = 1024, 1296, "validation"
+BITS, GRAMS = 1024, 1296
+FOLDERS = {"train": ".", "val": "validation", "test": "test"}
 
 
 def make(folder, scale):
-    """Records to train with, and a tenth as many others to validate with."""
+    """Records to train with, and a tenth as many others to validate with, and to test with."""
     sizes = generate.SCALES[scale]
     generate.generate(folder, **sizes)
-    generate.generate(folder / VALIDATION, **{**sizes, "rows": sizes["rows"] // 10}, seed=1)
+    for seed, part in enumerate(("val", "test"), 1):
+        generate.generate(folder / FOLDERS[part], **{**sizes, "rows": sizes["rows"] // 10}, seed=seed)
 
 
-def records(path, args, **options):
-    ds = fb.open(path)
-    return ds.loader(loader.outputs(ds, missing="nan"), batch_size=args.batch_size, memory=args.memory, as_="tuple", framework="torch", **options)
-
-
-def train(folder, args):
-    return records(folder / "records.tsv", args, seed=args.seed, drop_last=True)
-
-
-def validation(folder, args):
-    return records(folder / VALIDATION / "records.tsv", args, shuffle=False)
+def data(part, folder, args, **options):
+    ds = fb.open(folder / FOLDERS[part] / "records.tsv")
+    options = {"drop_last": part == "train", "as_": "tuple", "framework": "torch", **options}
+    return ds.loader(loader.outputs(ds, missing="nan"), batch_size=args.batch_size, memory=args.memory, **options)
 
 
 def today(folder, args):
@@ -45,10 +40,10 @@ def loss(network, batch):
 
 
 RECIPE = training.Recipe(
-    name="linkage", generate=make, train=train, validation=validation, today=today,
+    name="linkage", generate=make, data=data, loaders={"today": today},
     network=lambda folder, args: nn.Sequential(nn.Linear(BITS, 512), nn.ReLU(), nn.Linear(512, GRAMS)),
-    loss=loss, evaluate=lambda network, batches, folder: evaluate.evaluate(network, batches),
-    chance=0.0, defaults=dict(batch_size=64, epochs=5, learning_rate=3e-3),
+    predict=lambda network, batch: network(batch[0]), loss=loss, truth=lambda batch: batch[1], constant=training.of_bits,
+    scores=lambda folder: evaluate.Scores(), chance=0.0, target=0.8, defaults=dict(batch_size=64, epochs=5, learning_rate=3e-3),
 )  # fmt: skip
 
 if __name__ == "__main__":

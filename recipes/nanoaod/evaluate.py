@@ -11,16 +11,21 @@ if __package__ in (None, ""):
 from recipes import evaluation, training
 
 
-def evaluate(predict, batches):
+class Scores:
     """`predict` takes a batch to logits (B)."""
-    table = {"event": [], "label": [], "probability": []}
-    for batch in batches:
-        table["event"] += batch["event"].tolist()
-        table["label"] += batch["label"].tolist()
-        table["probability"] += predict(batch).sigmoid().tolist()
-    found, true = torch.tensor(table["probability"]), torch.tensor(table["label"])
-    right = (found > 0.5) == (true > 0)
-    return training.Evaluation({"auc": binary_auroc(found, true.long()).item(), "accuracy": right.float().mean().item()}, table)
+
+    def __init__(self):
+        self.table = {"event": [], "label": [], "probability": []}
+
+    def add(self, predict, batch):
+        self.table["event"] += batch["event"].tolist()
+        self.table["label"] += batch["label"].tolist()
+        self.table["probability"] += predict(batch).sigmoid().tolist()
+
+    def result(self):
+        found, true = torch.tensor(self.table["probability"]), torch.tensor(self.table["label"])
+        right = (found > 0.5) == (true > 0)
+        return training.Evaluation({"auc": binary_auroc(found, true.long()).item(), "accuracy": right.float().mean().item()}, self.table)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 PROCESSES = ("dy", "tt")
 SCALES = {
-    "small": dict(files=3, events=1_500, row_group=500),
+    "small": dict(files=4, events=1_500, row_group=500),
     "bench": dict(files=10, events=50_000, row_group=20_000),
     "full": dict(files=200, events=500_000, row_group=100_000),
 }

@@ -37,22 +37,15 @@ class Network(nn.Module):
         return self.head(x)[:, 0]
 
 
-def files(folder):
-    """The files of each process to train with, and the last of each to validate with."""
-    every = {process: sorted((folder / process).glob("*.parquet")) for process in loader.PROCESSES}
-    return {process: paths[:-1] for process, paths in every.items()}, {process: paths[-1:] for process, paths in every.items()}
+def files(folder, part):
+    """The files of each process to train with; the last two of each are to validate and to test with."""
+    of = {"train": slice(-2), "val": slice(-2, -1), "test": slice(-1, None)}[part]
+    return {process: sorted((folder / process).glob("*.parquet"))[of] for process in loader.PROCESSES}
 
 
-def events(paths, args, **options):
-    return loader.events(paths).loader(loader.outputs(), batch_size=args.batch_size, memory=args.memory, framework="torch", **options)
-
-
-def train(folder, args):
-    return events(files(folder)[0], args, seed=args.seed)
-
-
-def validation(folder, args):
-    return events(files(folder)[1], args, shuffle=False)
+def data(part, folder, args, **options):
+    events = loader.events(files(folder, part))
+    return events.loader(loader.outputs(), batch_size=args.batch_size, memory=args.memory, framework="torch", **options)
 
 
 class Named:
@@ -70,7 +63,7 @@ class Named:
 
 
 def today(folder, args):
-    return Named(baseline.loader(files(folder)[0], args.batch_size, args.workers))
+    return Named(baseline.loader(files(folder, "train"), args.batch_size, args.workers))
 
 
 def predict(network, batch):
@@ -83,10 +76,9 @@ def loss(network, batch):
 
 
 RECIPE = training.Recipe(
-    name="nanoaod", generate=lambda folder, scale: generate.generate(folder, **generate.sizes(scale)), train=train, validation=validation, today=today,
-    network=lambda folder, args: Network(), loss=loss,
-    evaluate=lambda network, batches, folder: evaluate.evaluate(lambda batch: predict(network, batch), batches),
-    chance=0.5, defaults=dict(batch_size=64, epochs=4, learning_rate=3e-3),
+    name="nanoaod", generate=lambda folder, scale: generate.generate(folder, **generate.sizes(scale)), data=data, loaders={"today": today},
+    network=lambda folder, args: Network(), predict=predict, loss=loss, truth=lambda batch: batch["label"][:, None].float(), constant=training.of_bits,
+    scores=lambda folder: evaluate.Scores(), chance=0.5, target=0.9, defaults=dict(batch_size=64, epochs=4, learning_rate=3e-3),
 )  # fmt: skip
 
 if __name__ == "__main__":

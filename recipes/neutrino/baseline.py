@@ -73,10 +73,10 @@ def collate(items):
     }
 
 
-def loader(folder, ids=None, batch_size=512, order="file", workers=0):
+def loader(folder, ids=None, batch_size=512, order="file", workers=0, seed=0):
     """A DataLoader of packed batches."""
     dataset = EventDataset(folder, ids)
-    sampler = {"file": FileOrder, "random": RandomSampler, "none": SequentialSampler}[order](dataset)
+    sampler = {"file": lambda of: FileOrder(of, seed), "random": RandomSampler, "none": SequentialSampler}[order](dataset)
     return DataLoader(dataset, batch_size, sampler=sampler, collate_fn=collate, num_workers=workers, persistent_workers=workers > 0)
 
 

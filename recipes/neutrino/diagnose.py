@@ -20,7 +20,7 @@ LARGE = dict(files=8, events=10_000, longest=2_000, row_group=1_000_000)  # as t
 
 def scattered(folder, args, **options):
     """Every batch draws on many files, and little is mixed at once: as a random order of events over compressed files reads them."""
-    events = loader.samples(folder, train.ids(folder)[0])
+    events = loader.samples(folder, train.ids(folder, "train"))
     files = len(list((folder / "train").glob("*.parquet")))
     outputs = loader.doms(folder, train.MAX_DOMS, train.FIRST_PULSES)
     habits = dict(batch_size=args.batch_size, superbatch=max(len(events) // 16, args.batch_size), diversity_files=files // 2, streams=1, warmup=False, framework="torch")
@@ -47,12 +47,12 @@ def diagnose(folder, args, batches, seconds):
 
 def main(argv=None):
     parser = training.arguments(train.RECIPE)
-    parser.add_argument("--seconds", type=float, default=10, help="to measure for, each")
+    parser.set_defaults(seconds=10)
     args = parser.parse_args(argv)
     folder = args.data or pathlib.Path(__file__).parent / "data-large"
     if not folder.exists():
         generate.generate(folder, **LARGE)
-    found = {"the loader": train.train(folder, args), "the first loader's habits": scattered(folder, args)}
+    found = {"the loader": train.data("train", folder, args, seed=args.seed), "the first loader's habits": scattered(folder, args)}
     for name, batches in found.items():
         found[name] = diagnose(folder, args, batches, args.seconds)
         print(f"{name}\n{found[name]}\n")

@@ -16,16 +16,21 @@ def direction(targets):
     return torch.stack([zenith.sin() * azimuth.cos(), zenith.sin() * azimuth.sin(), zenith.cos()], -1)
 
 
-def evaluate(predict, batches):
+class Scores:
     """`predict` takes a batch to directions (B, 3) of any length. Radians; the table in degrees."""
-    angles, ids = [], []
-    for batch in batches:
-        cosine = torch.nn.functional.cosine_similarity(predict(batch), direction(batch["targets"]), dim=-1)
-        angles.append(cosine.clamp(-1, 1).acos())
-        ids += batch["event_ids"].tolist()
-    angles = torch.cat(angles)
-    scores = {"angular error": angles.mean().item(), "median error": angles.median().item()}
-    return training.Evaluation(scores, {"event_id": ids, "degrees": angles.rad2deg().tolist()})
+
+    def __init__(self):
+        self.angles, self.ids = [], []
+
+    def add(self, predict, batch):
+        cosine = torch.nn.functional.cosine_similarity(predict(batch).float(), direction(batch["targets"]), dim=-1)
+        self.angles.append(cosine.clamp(-1, 1).acos().cpu())
+        self.ids += batch["event_ids"].tolist()
+
+    def result(self):
+        angles = torch.cat(self.angles)
+        scores = {"angular error": angles.mean().item(), "median error": angles.median().item()}
+        return training.Evaluation(scores, {"event_id": self.ids, "degrees": angles.rad2deg().tolist()})
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 """Makes events of a neutrino telescope: files of pulses, one row a pulse, and a table of events beside them.
 
-    python recipes/neutrino/generate.py OUT [--scale small|bench|full] [--files N] [--events N] [--longest N] [--row-group N] [--seed N]
+    python recipes/neutrino/generate.py OUT [--scale small|bench|full] [--files N] [--events N] [--longest N] [--row-group N] [--drift X] [--seed N]
 
     OUT/train/batch_<batch_id>.parquet   sensor_id int16, time int64, charge float64, auxiliary bool; event_id is the pandas index
     OUT/train_meta.parquet               batch_id, event_id, first_pulse_index, last_pulse_index (inclusive), azimuth, zenith
     OUT/sensor_geometry.csv              sensor_id, x, y, z
 
 Events have 5 pulses and more, about 60 in the median, with a heavy tail. A wave front crosses the sensors in the direction that azimuth
-and zenith say, and pulses marked auxiliary are noise, so that there is something to learn.
+and zenith say, and pulses marked auxiliary are noise, so that there is something to learn. With a drift the zenith of a file's events depends on its
+number, from above in the first file to below in the last: an order that is not mixed across files trains worse.
 """
 
 import argparse
@@ -37,7 +38,7 @@ def lengths(rng, n, longest):
     return np.clip(np.exp(rng.normal(np.log(60), 1.1, n)), 5, longest).astype(np.int64)
 
 
-def generate(out, files=4, events=200, longest=3_000, row_group=20_000, seed=0):
+def generate(out, files=4, events=200, longest=3_000, row_group=20_000, drift=0.0, seed=0):
     """Write everything; returns the table of events."""
     out = pathlib.Path(out)
     (out / "train").mkdir(parents=True, exist_ok=True)
@@ -49,7 +50,8 @@ def generate(out, files=4, events=200, longest=3_000, row_group=20_000, seed=0):
     for batch in range(1, files + 1):
         rng = np.random.default_rng((seed, batch))
         n = lengths(rng, events, longest)
-        azimuth, zenith = rng.uniform(0, 2 * np.pi, events), np.arccos(rng.uniform(-1, 1, events))
+        azimuth, height = rng.uniform(0, 2 * np.pi, events), rng.uniform(-1, 1, events)
+        zenith = np.arccos((1 - drift) * height + drift * (1 - 2 * (batch - 1) / max(files - 1, 1)))
         direction = np.stack([np.sin(zenith) * np.cos(azimuth), np.sin(zenith) * np.sin(azimuth), np.cos(zenith)], 1)
         ids = event_id + np.cumsum(rng.integers(1, 40, events))
         event_id = int(ids[-1])
@@ -85,6 +87,7 @@ def main():
     parser.add_argument("--events", type=int, help="a file")
     parser.add_argument("--longest", type=int, help="pulses of an event at most")
     parser.add_argument("--row-group", type=int, help="rows")
+    parser.add_argument("--drift", type=float, help="of the zenith from file to file, from 0 (none) to 1 (one direction a file)")
     parser.add_argument("--seed", type=int, default=0)
     args = vars(parser.parse_args())
     out, scale = args.pop("out"), args.pop("scale")

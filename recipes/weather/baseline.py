@@ -11,6 +11,20 @@ from torch.utils.data import DataLoader, Dataset
 VARIABLES = ("t2m", "u10", "v10")
 
 
+def moments(paths):
+    """(mean, std) of every variable, a variable of a file at a time."""
+    mean, std = {}, {}
+    for name in VARIABLES:
+        n, total, squares = 0, 0.0, 0.0
+        for path in paths:
+            with h5py.File(path) as file:
+                stored = file[name][()]
+                values = stored[stored != file[name].attrs["_FillValue"]] * file[name].attrs["scale_factor"] + file[name].attrs["add_offset"]
+            n, total, squares = n + len(values), total + values.sum(dtype=np.float64), squares + np.square(values, dtype=np.float64).sum()
+        mean[name], std[name] = total / n, np.sqrt(squares / n - (total / n) ** 2)
+    return mean, std
+
+
 class FieldDataset(Dataset):
     """One window an item; files are opened once a process."""
 

@@ -18,7 +18,7 @@ import numpy as np
 VARIABLES = {"t2m": ("K", 280.0, 12.0), "u10": ("m s**-1", 4.0, 5.0), "v10": ("m s**-1", 0.0, 5.0)}
 HOURS = 6
 SCALES = {
-    "small": dict(years=3, steps=240, lat=16, lon=32, chunk=8),
+    "small": dict(years=4, steps=240, lat=16, lon=32, chunk=8),
     "bench": dict(years=10, steps=1460, lat=64, lon=128, chunk=8),
     "full": dict(years=40, steps=1460, lat=181, lon=360, chunk=1),
 }

@@ -28,47 +28,39 @@ class Network(nn.Module):
         return x[:, -1, :1] + self.layers(x.flatten(1, 2))
 
 
-def years(folder):
-    """The files to train with, and the last year, to validate with."""
-    every = sorted(folder.glob("*.nc"))
-    return every[:-1], every[-1:]
+def years(folder, part):
+    """The files to train with; the last two years are to validate and to test with."""
+    return sorted(folder.glob("*.nc"))[{"train": slice(-2), "val": slice(-2, -1), "test": slice(-1, None)}[part]]
 
 
 @functools.lru_cache
 def moments(folder):
-    return fb.fit(loader.windows(years(folder)[0]), loader.VARIABLES)
+    return fb.fit(loader.windows(years(folder, "train")), loader.VARIABLES)
 
 
-def fields(paths, folder, args, **options):
+def data(part, folder, args, **options):
     outputs = loader.outputs(moments(folder))
-    return loader.windows(paths).loader(outputs, batch_size=args.batch_size, memory=args.memory, framework="torch", **options)
-
-
-def train(folder, args):
-    return fields(years(folder)[0], folder, args, seed=args.seed)
-
-
-def validation(folder, args):
-    return fields(years(folder)[1], folder, args, shuffle=False)
+    return loader.windows(years(folder, part)).loader(outputs, batch_size=args.batch_size, memory=args.memory, framework="torch", **options)
 
 
 def today(folder, args):
-    mean, std = ({name: getattr(moments(folder)[name], what) for name in loader.VARIABLES} for what in ("mean", "std"))
-    return baseline.loader(years(folder)[0], mean, std, args.batch_size, args.workers)
+    """It fits its moments itself, as Forebay does: neither pays for the other's."""
+    paths = years(folder, "train")
+    return baseline.loader(paths, *baseline.moments(paths), args.batch_size, args.workers)
 
 
 def loss(network, batch):
     return nn.functional.mse_loss(network(batch["x"]), batch["y"])
 
 
-def scores(network, batches, folder):
-    latitude = fb.open(years(folder)[1]).read("/lat")
-    return evaluate.evaluate(lambda batch: network(batch["x"]), batches, latitude, moments(folder)[TARGET].std)
+def scores(folder):
+    return evaluate.Scores(fb.open(years(folder, "val")).read("/lat"), moments(folder)[TARGET].std)
 
 
 RECIPE = training.Recipe(
-    name="weather", generate=lambda folder, scale: generate.generate(folder, **generate.SCALES[scale]), train=train, validation=validation, today=today,
-    network=lambda folder, args: Network(), loss=loss, evaluate=scores, chance=0.0, defaults=dict(batch_size=16, epochs=4, learning_rate=3e-3),
+    name="weather", generate=lambda folder, scale: generate.generate(folder, **generate.SCALES[scale]), data=data, loaders={"today": today},
+    network=lambda folder, args: Network(), predict=lambda network, batch: network(batch["x"]), loss=loss, truth=lambda batch: batch["y"].flatten(1),
+    constant=training.of_mean, scores=scores, chance=0.0, target=0.5, defaults=dict(batch_size=16, epochs=4, learning_rate=3e-3),
 )  # fmt: skip
 
 if __name__ == "__main__":

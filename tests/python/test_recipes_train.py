@@ -1,11 +1,13 @@
-"""The recipes' train.py: both loaders train the same network, and a run that was stopped in the middle of an epoch goes on as if it had not been;
-evaluate.py gives the scores of its checkpoint again, and what they come from."""
+"""The recipes' train.py: all loaders train the same network, and a run that was stopped in the middle of an epoch goes on as if it had not been;
+evaluate.py gives the scores of its checkpoint again, and what they come from. That something is learnt: test_recipes_learn.py."""
 
 import csv
 import importlib
 import json
 import math
+import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -23,11 +25,20 @@ SMALL = {
     "hydrology": dict(basins=3, years=(7.5, 8.0), forcings=4, attributes=4),
     "neutrino": dict(files=2, events=60, longest=200, row_group=2_000),
     "linkage": dict(rows=400, bits=1024),
-    "jets": dict(files=2, events_a_file=120, particles=8, features=9, chunk=40),
+    "jets": dict(files=3, events_a_file=120, particles=8, features=9, chunk=40),
     "leak": dict(files=24, long=3, short=2),
-    "nanoaod": dict(files=2, events_a_file=120, row_group=50),
-    "weather": dict(years=2, steps=80, lat=8, lon=12, chunk=8),
+    "nanoaod": dict(files=3, events_a_file=120, row_group=50),
+    "weather": dict(years=3, steps=80, lat=8, lon=12, chunk=8),
 }
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Of torch: networks this small gain nothing from more, and on a busy machine threads that wait for each other lose much."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +53,8 @@ def trained(tmp_path_factory):
             generate = importlib.import_module(f"recipes.{name}.generate").generate
             generate(folders[name], **SMALL[name])
             if name == "linkage":
-                generate(folders[name] / module.VALIDATION, **{**SMALL[name], "rows": 60}, seed=1)
+                for seed, part in enumerate(("val", "test"), 1):
+                    generate(folders[name] / module.FOLDERS[part], **{**SMALL[name], "rows": 60}, seed=seed)
         sys.modules["recipes.training"].main(module.RECIPE, ["--data", str(folders[name]), "--batch-size", "16", "--device", "cpu", *arguments])
         return folders[name]
 
@@ -71,18 +83,80 @@ def test_the_neutrino_owners_question_is_answered_in_one_call(tmp_path, monkeypa
     assert found.cures[0].change.startswith("memory=") and found.cures[0].factor > 1.1
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_both_loaders_train_the_network(trained, name, tmp_path, capsys):
+LOADERS = [(name, loader) for name in SMALL for loader in ("forebay", "forebay-in-order", "today")]
+LOADERS += [("jets", "today-lru"), ("jets", "today-ram"), ("leak", "today-ram"), ("neutrino", "today-by-file"), ("neutrino", "today-random")]
+
+
+@pytest.mark.parametrize(("name", "loader"), LOADERS)
+def test_every_loader_trains_the_network(trained, name, loader, tmp_path, capsys):
     out = tmp_path / "results.json"
-    trained(name, "--both", "--epochs", "1", "--batches", "4", "--json", str(out), "--picture", str(tmp_path / "loss.png"))
-    today, ours = json.loads(out.read_text())
-    assert (today["loader"], ours["loader"]) == ("today", "forebay")
-    assert today["samples"] == ours["samples"] == 4 * 16 and today["scores"].keys() == ours["scores"].keys()
-    for result in (today, ours):
-        assert all(math.isfinite(loss) for _, _, loss in result["curve"]) and 0 <= result["waited"] <= 1
+    trained(name, "--loaders", loader, "--epochs", "2", "--batches", "2", "--points", "2", "--json", str(out))
+    (result,) = json.loads(out.read_text())
+    assert result["loader"] == loader and result["samples"] == 4 * 16 and len(result["curve"]) == 4
+    assert all(math.isfinite(loss) for _, _, loss in result["curve"])
+    assert result["scores"].keys() == result["test_scores"].keys() and result["constant"] > 0
+    assert [point["samples"] for point in result["points"]] == [32, 64] and result["points"][1]["loss"] == result["loss"]
+    assert result["points"][0]["seconds"] > result["setup_seconds"] and result["cpu_seconds"] > 0 and result["memory_bytes"] >= 0
+    assert len(result["next_seconds"]) >= 4 and sum(result["next_seconds"]) <= result["seconds"]
+    said = capsys.readouterr().out
+    assert "samples/s" in said and loader in said and "constant prediction" in said and "test " in said
+
+
+def test_loaders_race_in_processes_of_their_own(trained, tmp_path, capsys):
+    out = tmp_path / "results.json"
+    arguments = ("--both", "--order", "--epochs", "1", "--batches", "4", "--workers", "1", "--json", str(out), "--picture", str(tmp_path / "loss.png"))
+    trained("leak", *arguments)
+    found = json.loads(out.read_text())
+    assert [result["loader"] for result in found] == ["today", "forebay", "forebay-in-order"] and {result["samples"] for result in found} == {4 * 16}
     assert (tmp_path / "loss.png").stat().st_size > 5_000
     said = capsys.readouterr().out
-    assert "samples/s" in said and "today" in said and "learnt nothing" in said
+    for word in ("next p99", "CPU", "memory", "to target", "speed", "accuracy", "one seed each", "order"):
+        assert word in said
+    with pytest.raises(SystemExit, match=r"leak with the loader 'today' and seed 0 ended with status 1:\n(.|\n)*no-such"):
+        trained("leak", "--both", "--device", "no-such")
+    with pytest.raises(SystemExit, match="of a single run"):
+        trained("leak", "--both", "--resume", "end.ckpt")
+
+
+def test_what_limits_training_is_measured_with_any_loader(trained, tmp_path, capsys):
+    folder = trained("leak", "--diagnose", "--loaders", "today", "forebay", "--seconds", "0.5")
+    said = capsys.readouterr().out
+    assert said.count("verdict") == 2 and "step alone" in said and str(folder / "diagnosis-today.html") in said
+    for page in ("diagnosis-today.html", "diagnosis-forebay.html", "report-forebay.html"):
+        assert "<html" in (text := (folder / page).read_text()) or text.startswith("<!doctype html>") and "step alone" in text
+
+
+def test_neither_side_of_hydrology_pays_for_the_other(trained, monkeypatch):
+    folder = trained("hydrology", "--batches", "1", "--epochs", "1")
+    module, training = sys.modules["recipes.hydrology.train"], sys.modules["recipes.training"]
+    mean, std = module.parts(folder)[1].scales((module.TARGET, *module.columns(folder)[0]))
+    args = training.arguments(module.RECIPE).parse_args(["--batch-size", "16"])
+
+    def refuse(*_, **__):
+        raise AssertionError("today's loader asked Forebay")
+
+    module.parts.cache_clear()
+    for name in ("open", "fit"):
+        monkeypatch.setattr(module.fb, name, refuse)
+    dataset = module.today(folder, args).dataset
+    np.testing.assert_allclose(dataset.mean, mean, rtol=1e-5)
+    np.testing.assert_allclose(dataset.std, std, rtol=1e-5)
+
+
+def test_cpu_and_memory_of_processes_below_are_counted():
+    module = importlib.import_module("recipes.meter")
+    script = "import time; kept = bytearray(64 << 20); end = time.process_time() + 0.5\nwhile time.process_time() < end: pass\ntime.sleep(60)"
+    with module.Meter() as meter:
+        child = subprocess.Popen([sys.executable, "-c", script])
+        try:
+            end = time.monotonic() + 30
+            while module.cpu_seconds() - meter._cpu < 0.5 and time.monotonic() < end:
+                time.sleep(0.05)
+            assert child.pid in module.below()
+        finally:
+            child.kill()
+            child.wait()
+    assert meter.cpu_seconds >= 0.5 and meter.memory_bytes >= 64 << 20
 
 
 @pytest.mark.parametrize("name", ["jets", "leak"])
@@ -95,6 +169,10 @@ def test_a_run_goes_on_in_the_middle_of_an_epoch(trained, name, tmp_path):
     losses = [[loss for _, _, loss in json.loads(path.read_text())[0]["curve"]] for path in (whole, rest)]
     assert len(losses[0]) == 10 and len(losses[1]) == 7
     np.testing.assert_allclose(losses[1], losses[0][3:], rtol=1e-5)
+
+
+def scored(*arguments):
+    return importlib.import_module("recipes.evaluation").scored(*arguments)
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +224,7 @@ def test_long_segments_vote_after_short_ones_are_averaged(tmp_path):
     # Two long segments where one short one is sure of a leak and the other undecided; one where both are sure that there is none.
     logits = torch.tensor([[9.0, 0, 0, 0], [0, 0.1, 0, 0], [9.0, 0, 0, 0], [0, 0.1, 0, 0], [0, 20.0, 0, 0], [0, 20.0, 0, 0]])
     batch = {"mel": torch.zeros(1, 6, 1, 4, 1), "label": torch.tensor([0]), "file": torch.tensor([7])}
-    found = module.evaluate(lambda segments: logits, [batch], tmp_path)
+    found = scored(module.Scores(tmp_path), lambda batch: logits, [batch])
     assert found.table["found"] == ["leak"] and found.table["recording"] == [7]
     assert found.table["votes_for_leak"] == pytest.approx([2 / 3]) and found.scores["recall"] == found.scores["precision"] == 1
 
@@ -164,19 +242,19 @@ def test_efficiency_of_a_basin_is_that_of_its_discharge(evaluated):
             return 2 * values + 5
 
     batch = {"y": torch.tensor((true - 5) / 2), "gauge": torch.tensor(gauge)}
-    got = module.evaluate(lambda batch: batch["y"] + torch.tensor(error / 2), [batch], Moments(), "flow", ["a", "b"])
+    got = scored(module.Scores(Moments(), "flow", ["a", "b"]), lambda batch: batch["y"] + torch.tensor(error / 2), [batch])
     for k in range(2):
         t, f = true[gauge == k].ravel(), (true + error)[gauge == k].ravel()
         nse = 1 - ((f - t) ** 2).sum() / ((t - t.mean()) ** 2).sum()
         kge = 1 - np.sqrt((np.corrcoef(f, t)[0, 1] - 1) ** 2 + (f.std() / t.std() - 1) ** 2 + (f.mean() / t.mean() - 1) ** 2)
-        assert (got.table["NSE"][k], got.table["KGE"][k]) == pytest.approx((nse, kge)) and got.table["windows"][k] == 20
+        assert (got.table["NSE"][k], got.table["KGE"][k]) == pytest.approx((nse, kge), rel=1e-5) and got.table["windows"][k] == 20
 
 
 def test_the_angle_between_directions_is_known():
     module = importlib.import_module("recipes.neutrino.evaluate")
     targets = torch.tensor([[0.0, math.pi / 2], [1.0, 0.0]])  # x, and z
     found = torch.tensor([[0.0, 3.0, 0.0], [0.0, 0.0, 2.0]])
-    got = module.evaluate(lambda batch: found, [{"targets": targets, "event_ids": torch.tensor([5, 6])}])
+    got = scored(module.Scores(), lambda batch: found, [{"targets": targets, "event_ids": torch.tensor([5, 6])}])
     assert got.table["event_id"] == [5, 6] and got.table["degrees"] == pytest.approx([90, 0], abs=0.05)
 
 
@@ -184,7 +262,7 @@ def test_precision_and_recall_of_grams_are_counted():
     module = importlib.import_module("recipes.linkage.evaluate")
     labels, guess = torch.zeros(2, 1296), torch.full((2, 1296), -1.0)
     labels[:, 0], labels[0, 1], guess[0, 0], guess[0, 2] = 1, 1, 1, 1
-    got = module.evaluate(lambda bits: guess, [(None, labels, None)])
+    got = scored(module.Scores(), lambda batch: guess, [(None, labels, None)])
     assert got.scores == {"f1": 2 / 5, "precision": 1 / 2, "recall": 1 / 3}
     assert (got.table["gram"][:2], got.table["recall"][:3], got.table["precision"][:3]) == (["aa", "ab"], [0.5, 0, 0], [1, 0, 0])
 
@@ -193,5 +271,5 @@ def test_area_under_the_curve_of_a_perfect_class_is_one():
     module = importlib.import_module("recipes.jets.evaluate")
     labels = torch.arange(40) % 10
     logits = torch.nn.functional.one_hot(labels, 10).float()
-    got = module.evaluate(lambda batch: logits, [{"labels": labels}])
+    got = scored(module.Scores(), lambda batch: logits, [{"labels": labels}])
     assert got.scores == {"auc": 1, "accuracy": 1} and got.table["events"] == [4] * 10 and got.table["auc"] == [1] * 10

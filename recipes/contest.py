@@ -1,0 +1,202 @@
+"""Loaders beside each other, each run in a process of its own, so that CPU time, memory and caches are its own: a table, a verdict, a picture.
+
+Network, data and seeds are the same for all. Every process begins with an empty index cache, as a first start does; files are in the page cache as far
+as memory goes. Runs are interleaved, A B A B, so that what else the machine does meets all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from recipes.training import Recipe, Result
+
+COLOURS = {"today": "#9aa4b2", "forebay": "#1f77b4", "forebay-in-order": "#9ecae9"}
+OTHERS = ("#d0a04c", "#8c6bb1", "#74a57f")
+
+
+def race(recipe: Recipe, argv: Sequence[str], loaders: Iterable[str], seeds: Iterable[int]) -> list[Result]:
+    """All loaders with all seeds, the arguments of the command otherwise."""
+    loaders, program = list(loaders), pathlib.Path(__file__).parent / recipe.name / "train.py"
+    results = []
+    for seed in seeds:
+        for loader in loaders:
+            with tempfile.TemporaryDirectory() as own:
+                out = pathlib.Path(own, "result.json")
+                command = [sys.executable, str(program), *argv, "--alone", "--loaders", loader, "--seed", str(seed), "--seeds", "1", "--json", str(out)]
+                done = subprocess.run(command, env={**os.environ, "FOREBAY_CACHE": own}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                if done.returncode:
+                    raise SystemExit(f"{recipe.name} with the loader {loader!r} and seed {seed} ended with status {done.returncode}:\n{done.stdout}")
+                results.append(read(json.loads(out.read_text())[0]))
+                print(f"{loader}, seed {seed}: {done.stdout.strip() or 'done'}", file=sys.stderr)
+    return results
+
+
+def read(of: dict[str, Any]) -> Result:
+    """A result out of the JSON that a run wrote."""
+    from recipes.training import Point, Result
+
+    return Result(**{**of, "points": [Point(**point) for point in of["points"]], "curve": [tuple(step) for step in of["curve"]]})
+
+
+# ---- statistics ----
+
+
+def quantile(p: float, freedom: float) -> float:
+    """Of Student's t, for p above one half."""
+    angle = np.linspace(0, np.pi / 2, 200_001)  # t = sqrt(freedom) tan(angle) has a density of cos(angle) ** (freedom - 1)
+    mass = np.cumsum(np.cos(angle) ** (freedom - 1))
+    return math.sqrt(freedom) * math.tan(angle[np.searchsorted(mass / mass[-1], 2 * p - 1)])
+
+
+def difference(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
+    """Of the means, a - b, and half the width of its 95 % interval by Welch's t: variances may differ."""
+    parts = [statistics.variance(of) / len(of) for of in (a, b)]
+    spread = sum(parts)
+    half = 0.0
+    if spread > 0:
+        half = quantile(0.975, spread**2 / sum(part**2 / (len(of) - 1) for part, of in zip(parts, (a, b)))) * math.sqrt(spread)
+    return statistics.mean(a) - statistics.mean(b), half
+
+
+def compared(a: Sequence[float], b: Sequence[float]) -> tuple[str, str]:
+    """("same", "more", "less" or "unknown", the words)."""
+    if min(len(a), len(b)) < 2:
+        return "unknown", "one seed each: no spread to compare with"
+    by, half = difference(a, b)
+    words = f"they differ by {by:+.4f}, 95 % interval {by - half:+.4f} to {by + half:+.4f} (Welch's t, {len(a)} and {len(b)} seeds)"
+    return "same" if abs(by) <= half else "more" if by > 0 else "less", words
+
+
+# ---- what is shown ----
+
+
+def median(values: Iterable[float | None]) -> float | None:
+    """None is more than any number: a target that was not reached."""
+    ranked = sorted(math.inf if value is None else value for value in values)
+    middle = (ranked[(len(ranked) - 1) // 2] + ranked[len(ranked) // 2]) / 2
+    return None if math.isinf(middle) else middle
+
+
+def percentile(result: Result, share: float) -> float:
+    """Milliseconds of next(), without the first, which is part of getting ready."""
+    return 1e3 * float(np.percentile(result.next_seconds[1:] or result.next_seconds or [0.0], share))
+
+
+COLUMNS: dict[str, tuple[Callable[[Result], float | None], str]] = {
+    "samples/s": (lambda r: r.samples_per_second, "{:,.0f}"),
+    "set up": (lambda r: r.setup_seconds, "{:.2f} s"),
+    "training": (lambda r: r.seconds, "{:.2f} s"),
+    "waiting": (lambda r: r.waited, "{:.1%}"),
+    "next p50": (lambda r: percentile(r, 50), "{:.2f} ms"),
+    "next p99": (lambda r: percentile(r, 99), "{:.1f} ms"),
+    "CPU": (lambda r: r.cpu_seconds, "{:.1f} s"),
+    "memory": (lambda r: r.memory_bytes / 2**20, "{:,.0f} MiB"),
+    "to target": (lambda r: r.target_seconds, "{:.1f} s"),
+}
+
+
+def cells(results: list[Result]) -> list[list[str]]:
+    """The table: a header, and a row of medians over seeds for every loader."""
+    names = list(results[0].scores)
+    rows = [["loader", *COLUMNS, *names]]
+    for loader in dict.fromkeys(result.loader for result in results):
+        of = [result for result in results if result.loader == loader]
+        row = [loader]
+        for value, form in COLUMNS.values():
+            middle = median(map(value, of))
+            row.append("not reached" if middle is None else form.format(middle))
+        rows.append(row + [f"{median(result.scores[name] for result in of):.4f}" for name in names])
+    return rows
+
+
+def table(results: list[Result]) -> str:
+    """For a terminal."""
+    rows = cells(results)
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    lines = [f"{row[0]:<{widths[0]}}" + "".join(f"  {cell:>{width}}" for cell, width in zip(row[1:], widths[1:])) for row in rows]
+    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+
+
+def markdown(results: list[Result]) -> str:
+    """For a page."""
+    head, *rows = cells(results)
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _times(today: float | None, ours: float | None, of: str) -> str:
+    if today is None or ours is None:
+        both = today is None and ours is None
+        return f"neither reaches {of}" if both else f"{of} is reached by {'today' if ours is None else 'Forebay'} alone"
+    return f"{of} after {ours:.1f} s, today after {today:.1f} s: {today / ours:.1f} times as fast"
+
+
+def verdict(recipe: Recipe, results: list[Result]) -> list[str]:
+    """What the table says, in words."""
+    by = {loader: [r for r in results if r.loader == loader] for loader in dict.fromkeys(r.loader for r in results)}
+    score = next(iter(results[0].scores))
+    loss = {loader: statistics.mean(r.loss for r in of) for loader, of in by.items()}
+    constant = statistics.mean(r.constant for r in results)
+    learnt = ", ".join(f"{value:.4f} with {loader}{'' if value < constant else ' (NOTHING is learnt)'}" for loader, value in loss.items())
+    lines = [f"{'loss':<9}{learnt}; {constant:.4f} of the best constant prediction; {score} of guessing is {recipe.chance:g}"]
+    for result in results:
+        lines += [f"{'test':<9}" + ", ".join(f"{name} {value:.4f}" for name, value in result.test_scores.items())] * (len(results) == 1)
+    scores = {loader: [r.scores[score] for r in of] for loader, of in by.items()}
+    if "forebay" in by and "today" in by:
+        of = {loader: [median(map(value, by[loader])) for value, _ in COLUMNS.values()] for loader in ("today", "forebay")}
+        old, new = (dict(zip(COLUMNS, values)) for values in of.values())
+        more = f"{new['samples/s'] / old['samples/s']:.2f} times the samples/s, {new['CPU'] / max(old['CPU'], 1e-9):.2f} of the CPU time"
+        lines.append(f"{'speed':<9}beside today's loader {more}; {_times(old['to target'], new['to target'], f'{score} {recipe.target:g}')}")
+    ends = {loader: {r.samples for r in of} for loader, of in by.items()}
+    if "forebay" in by and recipe.equal_to in by and min(ends[recipe.equal_to]) < 0.95 * max(ends["forebay"]):
+        share = min(ends[recipe.equal_to]) / max(ends["forebay"])
+        lines.append(f"{'accuracy':<9}not compared: {recipe.equal_to} had seen {share:.1%} of the samples when its time was up")
+    elif "forebay" in by and recipe.equal_to in by:
+        same, words = compared(scores["forebay"], scores[recipe.equal_to])
+        said = {"same": "the same within the spread", "unknown": "not known"}.get(same, "NOT the same")
+        lines.append(f"{'accuracy':<9}{score} with Forebay and {recipe.equal_to}: {said}; {words}")
+    if "forebay" in by and "forebay-in-order" in by:
+        same, words = compared(scores["forebay"], scores["forebay-in-order"])
+        better = "more" if recipe.target > recipe.chance else "less"
+        said = {"same": "makes no difference that shows", "unknown": "not known", better: "is better"}.get(same, "is WORSE")
+        lines.append(f"{'order':<9}shuffling {said}; {score}: {words}")
+    return lines
+
+
+def picture(recipe: Recipe, results: list[Result], path: pathlib.Path) -> None:
+    """The loss over wall time: a line a run."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 3.6))
+    others = iter(OTHERS)
+    colours = {loader: COLOURS.get(loader) or next(others, "#666666") for loader in dict.fromkeys(result.loader for result in results)}
+    seen = set()
+    for result in results:
+        window = max(1, len(result.curve) // 40)
+        points = [result.curve[i : i + window] for i in range(0, len(result.curve), window)]
+        axes.plot(
+            [result.setup_seconds + p[-1][0] for p in points], [statistics.mean(loss for _, _, loss in p) for p in points],
+            color=colours[result.loader], label=None if result.loader in seen else result.loader,
+        )  # fmt: skip
+        seen.add(result.loader)
+    axes.set(xlabel="seconds, set-up with them", ylabel="loss", title=recipe.name)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)

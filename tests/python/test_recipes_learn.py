@@ -1,0 +1,145 @@
+"""What generate.py plants in the recipes' data is learnt: the loss on held-out data falls below that of the best constant prediction, today's loader and
+Forebay's end at the same score by Welch's t over seeds, and an order that is not mixed across files trains worse where it should."""
+
+import dataclasses
+import importlib
+import sys
+
+import pytest
+
+from real_data import ROOT
+
+for package in ("torch", "lightning", "torchmetrics", "pyarrow", "pandas", "h5py", "netCDF4", "polars"):
+    pytest.importorskip(package)
+
+import torch
+
+sys.path.insert(0, str(ROOT))
+
+SEEDS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """sizes: of the data. share: of the best constant's loss, which every run is below. score: the first one, which every run reaches."""
+
+    sizes: dict
+    arguments: tuple
+    share: float
+    score: float
+
+
+CASES = {
+    "hydrology": Case(dict(basins=5, years=(7.0, 7.5), forcings=2, attributes=4), ("--epochs", "2", "--batch-size", "128", "--batches", "24"), 0.9, 0.1),
+    "neutrino": Case(dict(files=4, events=350, longest=150, row_group=20_000, drift=0.9), ("--epochs", "4", "--batch-size", "32"), 0.5, 0.8),
+    "linkage": Case(dict(rows=1_500, bits=1024), ("--epochs", "6", "--batch-size", "32"), 0.6, 0.5),
+    "jets": Case(dict(files=4, events_a_file=500, particles=16, features=9, chunk=100), ("--epochs", "4", "--batch-size", "32"), 0.97, 0.65),
+    "leak": Case(dict(files=96, long=5, short=3), ("--epochs", "3", "--batch-size", "64"), 0.9, 0.75),
+}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Of torch: networks this small gain nothing from more, and on a busy machine threads that wait for each other lose much."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """runs("jets", "today"): results over seeds, all in this process."""
+    folders, done = {}, {}
+
+    def train(name, loader):
+        module, training = (importlib.import_module(of) for of in (f"recipes.{name}.train", "recipes.training"))
+        generate, case = importlib.import_module(f"recipes.{name}.generate").generate, CASES[name]
+        if name not in folders:
+            folders[name] = tmp_path_factory.mktemp(name)
+            generate(folders[name], **case.sizes)
+            if name == "linkage":
+                for seed, part in enumerate(("val", "test"), 1):
+                    generate(folders[name] / module.FOLDERS[part], **{**case.sizes, "rows": 200}, seed=seed)
+        if (name, loader) not in done:
+            args, folder, _ = training.prepare(module.RECIPE, ["--data", str(folders[name]), "--device", "cpu", "--points", "1", *case.arguments])
+            done[name, loader] = [training.run(module.RECIPE, folder, args, loader, seed) for seed in range(SEEDS)]
+        return done[name, loader]
+
+    return train
+
+
+def scores_of(results):
+    return [next(iter(result.scores.values())) for result in results]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_planted_is_learnt_the_same_with_either_loader(runs, name):
+    recipe, case = importlib.import_module(f"recipes.{name}.train").RECIPE, CASES[name]
+    found = [runs(name, loader) for loader in ("forebay", recipe.equal_to)]
+    for result in [*found[0], *found[1]]:
+        share, (score,) = result.loss / result.constant, scores_of([result])
+        assert share < case.share, f"{result.loader}, seed {result.seed}: {share:.1%} of the loss of the best constant"
+        better = score - case.score if recipe.target > recipe.chance else case.score - score
+        assert better > 0, f"{result.loader}, seed {result.seed}: a score of {score}"
+    same, words = importlib.import_module("recipes.contest").compared(*map(scores_of, found))
+    assert same == "same", words
+
+
+def test_events_that_are_not_mixed_across_files_are_learnt_worse(runs):
+    found = [runs("neutrino", loader) for loader in ("forebay", "forebay-in-order")]
+    said, words = importlib.import_module("recipes.contest").compared(*map(scores_of, found))
+    assert said == "less", words
+
+
+def result(loader, seed, score, **values):
+    training = importlib.import_module("recipes.training")
+    of = dict(
+        curve=[(1.0, 10, 2.0)], points=[], scores={"auc": score}, test_scores={"auc": score}, loss=1.0, constant=2.0, setup_seconds=0.5, seconds=10.0,
+        samples=1_000, next_seconds=[1.0, 0.002, 0.004], cpu_seconds=4.0, memory_bytes=2**20, target_seconds=3.0,
+    )  # fmt: skip
+    return training.Result(loader=loader, seed=seed, **{**of, **values})
+
+
+def said_of(*results):
+    recipe = dataclasses.replace(importlib.import_module("recipes.jets.train").RECIPE, target=0.75)
+    return "\n".join(importlib.import_module("recipes.contest").verdict(recipe, list(results)))
+
+
+def test_the_verdict_says_what_the_table_does():
+    same = [result("today", s, 0.80 + s / 100, target_seconds=12.0, seconds=40.0) for s in range(3)]
+    same += [result("forebay", s, 0.805 + s / 100) for s in range(3)]
+    said = said_of(*same)
+    assert "auc 0.75 after 3.0 s, today after 12.0 s: 4.0 times as fast" in said and "4.00 times the samples/s" in said
+    assert "the same within the spread" in said and "1.0000 with today, 1.0000 with forebay; 2.0000 of the best constant" in said
+    worse = [dataclasses.replace(of, scores={"auc": of.scores["auc"] - 0.3}) if of.loader == "forebay" else of for of in same]
+    assert "NOT the same" in said_of(*worse)
+    never = [dataclasses.replace(of, target_seconds=None) if of.loader == "today" else of for of in same]
+    assert "reached by Forebay alone" in said_of(*never)
+    assert "NOTHING is learnt" in said_of(result("forebay", 0, 0.5, loss=2.1))
+    ordered = [of for of in same if of.loader == "forebay"] + [result("forebay-in-order", s, 0.6 + s / 100) for s in range(3)]
+    assert "shuffling is better" in said_of(*ordered)
+    assert "shuffling is WORSE" in said_of(*[dataclasses.replace(of, scores={"auc": 1 - of.scores["auc"]}) for of in ordered])
+
+
+def test_the_table_has_medians_over_seeds():
+    contest = importlib.import_module("recipes.contest")
+    runs = [result("today", s, 0.8, seconds=seconds, target_seconds=reached) for s, (seconds, reached) in enumerate([(10.0, None), (20.0, 5.0), (50.0, None)])]
+    head, row = contest.cells(runs)
+    cells = dict(zip(head, row))
+    assert cells["samples/s"] == "50" and cells["to target"] == "not reached" and cells["next p50"] == "3.00 ms" and cells["auc"] == "0.8000"
+    assert contest.markdown(runs).splitlines()[1].startswith("| --- | ---: |")
+    assert contest.table(runs).splitlines()[2].startswith("today")
+
+
+@pytest.mark.parametrize(("freedom", "value"), [(1, 12.706), (4, 2.776), (10, 2.228), (1e4, 1.960)])
+def test_quantiles_of_students_t(freedom, value):
+    assert importlib.import_module("recipes.contest").quantile(0.975, freedom) == pytest.approx(value, abs=2e-3)
+
+
+def test_seeds_with_unlike_spreads_are_compared_by_welch():
+    contest = importlib.import_module("recipes.contest")
+    by, half = contest.difference([1.0, 2.0, 3.0], [4.0, 4.5, 5.0])
+    assert by == pytest.approx(-2.5) and half == pytest.approx(2.082, abs=0.01)  # t(0.975, 2.94) = 3.22, standard error 0.6455
+    assert contest.compared([1.0], [2.0, 3.0])[0] == "unknown"
+    assert contest.compared([1.0, 1.0], [1.0, 1.0])[0] == "same"

@@ -231,8 +231,8 @@ def load(runs, seconds):
     out = common.Csv("pack_load.csv", ["loader", "rows_per_s_median", "spread", "forebay_ratio", "runs"])
     shown = common.Table(f"Loading a pack: {ROWS:,} rows of {4 * WIDTH} bytes, full shuffle, warm",
                          [("loader", -42), ("rows/s", 9), ("spread", 7), ("Forebay is", 11)])  # fmt: skip
-    names = {"ceiling": f"gather of random rows in C, {cores} threads", "load_forebay": "forebay, pack mapped", "load_take": "NumPy memory map, take in the loop",
-             "load_take_threads": f"NumPy memory map, take in {cores} threads"}  # fmt: skip
+    names = {"ceiling": f"gather of random rows in C, {cores} threads", "load_forebay": "forebay, pack mapped",
+             "load_take": "NumPy memory map, take in the loop", "load_take_threads": f"NumPy memory map, take in {cores} threads"}  # fmt: skip
     ours = [result["rows_per_s"] for result in found["load_forebay"]]
     for name, results in found.items():
         rates = [result["rows_per_s"] for result in results]
@@ -265,7 +265,7 @@ def shuffle(runs):
     size = sum(file.stat().st_size for file in files)
     target = source.with_name("shuffled")
 
-    def run(name, python=sys.executable):
+    def run(name, python):
         common.drop_page_cache(files)
         shutil.rmtree(target, ignore_errors=True)
         try:
@@ -278,9 +278,9 @@ def shuffle(runs):
         disk = disk_rate(source.parent)
         return {"seconds": 2 * size / disk["write"] + 2 * size / disk["read"], "peak": 0}
 
-    rivals = common.rival_python()
-    found = common.interleave({"bound": bound, "shuffle_forebay": lambda: run("shuffle_forebay"), "shuffle_duckdb": lambda: run("shuffle_duckdb"),
-                               "shuffle_huggingface": lambda: run("shuffle_huggingface", rivals), "shuffle_ray": lambda: run("shuffle_ray", rivals)}, runs)  # fmt: skip
+    pythons = {"shuffle_huggingface": common.rival_python(), "shuffle_ray": common.rival_python()}
+    tools = {name: lambda n=name: run(n, pythons.get(n, sys.executable)) for name in ONE if name.startswith("shuffle_")}
+    found = common.interleave({"bound": bound, **tools}, runs)
     out = common.Csv("pack_shuffle.csv", ["tool", "seconds_median", "spread", "peak_mib", "forebay_ratio", "runs", "note"])
     shown = common.Table(f"Shuffling {size / MIB:,.0f} MiB of Parquet with {MEMORY // MIB} MiB",
                          [("tool", -36), ("s", 7), ("spread", 7), ("peak MiB", 9), ("Forebay is", 11)])  # fmt: skip

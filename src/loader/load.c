@@ -195,7 +195,8 @@ static bool goes_on_locked(const fby__load_job *job)
     uint8_t *turn = &job->in->turns[fby__block_in(job->in, job->entry)];
     if (!job->read.lacks_room || learn_locked(job->in, job->entry))
         return job->read.lacks_room;
-    *turn += *turn < FBY__LAST;
+    if (*turn < FBY__LAST)
+        ++*turn;
     return !job->last_try;
 }
 

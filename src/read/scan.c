@@ -181,7 +181,7 @@ static void done(fby__read *read, const fby_error *error)
         j->error = *error;
 }
 
-static const fby__sink SINK = {reserve, place, placed, done};
+static const fby__sink SINK = {.reserve = reserve, .place = place, .placed = placed, .done = done};
 
 /* ---- memory that others hold ---- */
 

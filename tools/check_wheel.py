@@ -9,9 +9,11 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import venv
 import zipfile
 from pathlib import Path
@@ -64,17 +66,24 @@ def check_file(path):
         shared = [name.split("/data/share/")[-1] for name in names if "/data/share/" in name]
         say(sum(name.startswith("man/man1/forebay") for name in shared) > 3 and len(shared) - 3 == sum(name.startswith("man/") for name in shared),
             "man pages, and completions for three shells")
+        check_needs(wheel, names)
 
 
-def check_needs(package):
+def files_of(folder):
+    return {p.relative_to(folder) for p in folder.rglob("*") if not p.is_dir() and "__pycache__" not in p.parts}
+
+
+def check_needs(wheel, names):
     """What the programs ask of the system beyond the C library: nothing."""
-    for path in package:
-        code, text = output(["readelf", "-d", path])
-        if code:
-            return
+    for name in (n for n in names if n.endswith((".so", "/forebay-hdf5", "/scripts/forebay"))):
+        with tempfile.NamedTemporaryFile() as program:
+            program.write(wheel.read(name))
+            program.flush()
+            code, text = output(["readelf", "-d", program.name])
         needed = set(re.findall(r"\(NEEDED\).*\[(.*?)\]", text))
         extra = {n for n in needed - BASE if not n.startswith("ld-linux")}
-        say(not extra and "RUNPATH" not in text, f"{path.name} needs the C library alone" + (f", not {sorted(extra)}" if extra else ""))
+        good = code == 0 and needed and not extra and "RUNPATH" not in text
+        say(good, f"{name} needs the C library alone" + ("" if good else f", not {sorted(extra)}\n{text}"))
 
 
 def check_installed(path):
@@ -82,16 +91,21 @@ def check_installed(path):
         home = Path(folder) / "venv"
         venv.create(home, with_pip=True)
         python = home / "bin/python"
-        env = dict(os.environ, FOREBAY_CACHE=f"{folder}/cache", PYTHONPATH="")
-        env.pop("FOREBAY_HDF5_HELPER", None)
-        before = {p.relative_to(home) for p in home.rglob("*") if not p.is_dir()}
-        code, text = output([python, "-m", "pip", "install", "-q", "--no-index", "--disable-pip-version-check", path], env=env)
+        user = Path(folder) / "user"  # whose home directory and temporary files these are
+        user.mkdir()
+        env = {name: value for name, value in os.environ.items() if not name.startswith(("FOREBAY_", "XDG_", "PYTHONPATH"))}
+        env |= {"HOME": str(user), "TMPDIR": str(user)}
+        of_pip = env | {"HOME": folder, "TMPDIR": folder, "PIP_NO_CACHE_DIR": "1"}  # what it leaves is its own
+        before = files_of(home)
+        code, text = output([python, "-m", "pip", "install", "-q", "--no-index", "--disable-pip-version-check", path], env=of_pip)
         say(code == 0, "pip install without an index" + ("" if code == 0 else f"\n{text}"))
         package = next(home.glob("lib/python3.*/site-packages/forebay"))
-        check_needs([package / "_forebay.abi3.so", package / "forebay-hdf5", home / "bin/forebay"])
         code, text = output([home / "bin/forebay", "--version", "--verbose"], env=env)
         say(code == 0 and "zstd" in text and "hdf5" in text and "?" not in text, "forebay --version --verbose: a version of each library")
-        golden = ROOT / "tests/golden/parquet/flat_v1_two_groups.parquet"
+        golden = Path(folder) / "a.parquet"
+        shutil.copy(ROOT / "tests/golden/parquet/flat_v1_two_groups.parquet", golden)
+        os.utime(golden, (1e9, 1e9))
+        time.sleep(2.1)  # its ctime cannot be set: the index cache leaves files alone that changed within two seconds
         code, text = output([home / "bin/forebay", "bench", golden, "--json", "--epochs", "1"], env=env)
         say(code == 0, "forebay bench on a file" + ("" if code == 0 else f"\n{text}"))
         code, text = output([package / "forebay-hdf5"], env=env, stdin=subprocess.DEVNULL)
@@ -105,10 +119,25 @@ def check_installed(path):
         )
         code, text = output([python, "-c", script], env=env)
         say(code == 0 and "libraries inside" in text, "a loader without NumPy or torch" + ("" if code == 0 else f"\n{text}"))
-        code, text = output([python, "-m", "pip", "uninstall", "-q", "-y", "forebay"], env=env)
-        after = {p.relative_to(home) for p in home.rglob("*") if not p.is_dir() and "__pycache__" not in p.parts}
-        left = sorted(map(str, after - before))
-        say(code == 0 and not left, "pip uninstall leaves no file" + (f" but {left[:5]}" if left else ""))
+        check_uninstall(python, home, user, before, path, env, of_pip)
+
+
+def check_uninstall(python, home, user, before, path, env, of_pip):
+    """What was used a while leaves the index cache and nothing else, and that only until somebody says so."""
+    pip = [python, "-m", "pip", "-q", "--disable-pip-version-check"]
+    code, text = output([home / "bin/forebay", "doctor", "--json"], env=env)
+    cache = json.loads(text)["cache"]
+    kept = {user / p for p in files_of(user)}
+    told = kept and all(p.parent == Path(cache["folder"]) for p in kept) and cache["bytes"] == sum(p.stat().st_size for p in kept)
+    say(code == 0 and cache["files"] == len(kept) and bool(told),
+        f"the home directory has the index cache alone, whose place and size forebay doctor says: {cache}")
+    code, text = output([*pip, "uninstall", "-y", "forebay"], env=of_pip)
+    left = sorted(map(str, files_of(home) - before))
+    say(code == 0 and not left and {user / p for p in files_of(user)} == kept,
+        "pip uninstall leaves the index cache and no other file" + (f" but {left[:5]}" if left else ""))
+    output([*pip, "install", "--no-index", path], env=of_pip)
+    code, text = output([home / "bin/forebay", "doctor", "--clear-cache", "--yes"], env=env)
+    say(code == 0 and not files_of(user), "forebay doctor --clear-cache removes it" + ("" if code == 0 else f"\n{text}"))
 
 
 def main(paths):

@@ -11,7 +11,7 @@
 #include <string.h>
 
 static pthread_once_t g_once = PTHREAD_ONCE_INIT;
-static bool g_avx2, g_avx512;
+static bool g_avx2, g_avx512, g_neon;
 
 #if defined(__x86_64__)
 enum { LEAF1_FMA = 12, LEAF1_OSXSAVE = 27, LEAF1_F16C = 29 };                                                       /* bits of ecx */
@@ -43,6 +43,8 @@ static void detect(void)
     ask(&g_avx2, &g_avx512);
     if (env && strcmp(env, "avx2") == 0)
         g_avx512 = false;
+#elif defined(__aarch64__)
+    g_neon = true;
 #endif
 }
 
@@ -56,6 +58,12 @@ bool fby__cpu_has_avx512(void)
 {
     (void)pthread_once(&g_once, detect);
     return g_avx512;
+}
+
+bool fby__cpu_has_neon(void)
+{
+    (void)pthread_once(&g_once, detect);
+    return g_neon;
 }
 
 int fby__cpu_count(void)

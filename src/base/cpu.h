@@ -10,6 +10,7 @@
  */
 bool fby__cpu_has_avx2(void);   /* with BMI1/BMI2, FMA, F16C */
 bool fby__cpu_has_avx512(void); /* F, BW, DQ, VL and VBMI */
+bool fby__cpu_has_neon(void);   /* every aarch64, whose compiler also uses it for plain loops */
 
 /** CPUs this process may run on (affinity and cgroup quota), at least 1. */
 int fby__cpu_count(void);

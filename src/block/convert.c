@@ -156,6 +156,22 @@ __attribute__((target("avx2,f16c"))) static void float_from_f16_f16c(float *out,
         _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)((const uint8_t *)src + 2 * i))));
     float_from_f16(out + i, (const uint8_t *)src + 2 * i, n - i);
 }
+#elif defined(__aarch64__) /* every such processor converts by itself, NaN as above, and compilers take several at a time */
+typedef __fp16 half_any __attribute__((aligned(1), may_alias));
+
+static void f16_from_float_neon(void *dst, const float *in, size_t n)
+{
+    half_any *out = dst;
+    for (size_t i = 0; i < n; i++)
+        out[i] = (__fp16)in[i];
+}
+
+static void float_from_f16_neon(float *out, const void *src, size_t n)
+{
+    const half_any *in = src;
+    for (size_t i = 0; i < n; i++)
+        out[i] = in[i];
+}
 #endif
 
 static const loop_table *loops(void)
@@ -184,6 +200,11 @@ static void half_from_float(fby_dtype dtype, void *dst, const float *in, size_t 
         f16_from_float_f16c(dst, in, n);
         return;
     }
+#elif defined(__aarch64__)
+    if (fby__cpu_has_neon()) {
+        f16_from_float_neon(dst, in, n);
+        return;
+    }
 #endif
     f16_from_float(dst, in, n);
 }
@@ -197,6 +218,11 @@ static void float_from_half(fby_dtype dtype, float *out, const void *src, size_t
 #if defined(__x86_64__)
     if (fby__cpu_has_avx2()) {
         float_from_f16_f16c(out, src, n);
+        return;
+    }
+#elif defined(__aarch64__)
+    if (fby__cpu_has_neon()) {
+        float_from_f16_neon(out, src, n);
         return;
     }
 #endif

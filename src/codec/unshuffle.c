@@ -254,6 +254,8 @@ void fby__unshuffle(const uint8_t *src, uint8_t *dst, size_t n, size_t element_b
         if (streaming)
             _mm_sfence(); /* such stores are not ordered with what publishes them */
     }
+#else
+    (void)streaming; /* no variant has such stores */
 #endif
     scalar(src, dst, count, done, element_bytes);
     memcpy(dst + count * element_bytes, src + count * element_bytes, n % element_bytes);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(__x86_64__)
 static char g_flags[8192];
 
 static bool kernel_has(const char *flag)
@@ -23,6 +24,7 @@ static bool kernel_has(const char *flag)
             return true;
     return false;
 }
+#endif
 
 static void features_are_those_that_the_kernel_lists(void **state)
 {
@@ -43,6 +45,11 @@ static void features_are_those_that_the_kernel_lists(void **state)
 #else
     assert_false(fby__cpu_has_avx2());
     assert_false(fby__cpu_has_avx512());
+#endif
+#if defined(__aarch64__)
+    assert_true(fby__cpu_has_neon());
+#else
+    assert_false(fby__cpu_has_neon());
 #endif
 }
 

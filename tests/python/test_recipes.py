@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from real_data import DATA, ROOT
+from real_data import DATA, ROOT, generated
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -26,14 +26,9 @@ def recipe(name):
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """made("jets", flat=True): the folder with what the recipe's generator writes."""
-    folders = {}
 
     def make(name, **options):
-        key = (name, *sorted(options.items()))
-        if key not in folders:
-            folders[key] = tmp_path_factory.mktemp(name)
-            importlib.import_module(f"recipes.{name}.generate").generate(folders[key], **options)
-        return folders[key]
+        return generated(tmp_path_factory, name, importlib.import_module(f"recipes.{name}.generate"), **options)
 
     return make
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import forebay as fb
-from real_data import DATA, ROOT
+from real_data import DATA, ROOT, generated
 
 for package in ("pyarrow", "netCDF4", "h5py"):
     pytest.importorskip(package)
@@ -41,8 +41,8 @@ def kind(schema, name):
 
 @pytest.fixture(scope="module")
 def nano(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("nanoaod")
-    importlib.import_module("recipes.nanoaod.generate").generate(folder, files=2, events_a_file=300, row_group=70)
+    module = importlib.import_module("recipes.nanoaod.generate")
+    folder = generated(tmp_path_factory, "nanoaod", module, files=2, events_a_file=300, row_group=70)
     return {process: sorted((folder / process).glob("*.parquet")) for process in ("dy", "tt")}
 
 
@@ -111,8 +111,8 @@ def test_nanoaod_today_gives_the_same_events(nano):
 
 @pytest.fixture(scope="module")
 def years(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("weather")
-    importlib.import_module("recipes.weather.generate").generate(folder, years=2, steps=60, lat=6, lon=10, chunk=7)
+    module = importlib.import_module("recipes.weather.generate")
+    folder = generated(tmp_path_factory, "weather", module, years=2, steps=60, lat=6, lon=10, chunk=7)
     return sorted(folder.glob("*.nc"))
 
 

@@ -360,13 +360,16 @@ static int advise_paths(fby_dataset *ds, const void *values, char *const *paths,
 static int advise_pipeline(const advise_options *o, const char *path)
 {
     fby_pipeline *pipeline = NULL;
-    fby_dataset *ds = NULL;
+    cli_data data = {0};
     bench_load load = {0};
     int code = cli_pipeline_open(&o->source, path, &o->bench.set, &pipeline);
     if (code == CLI_CONTINUE)
-        code = bench_load_pipeline(pipeline, &o->bench, &ds, &load);
-    if (code == CLI_CONTINUE)
-        code = advise(ds, o, &load, path, pipeline);
+        code = bench_load_pipeline(pipeline, &o->bench, &data, &load);
+    if (code == CLI_CONTINUE && load.mix.n_sources)
+        code = cli_error(CLI_USAGE, "forebay plan FILE", "advise: it is of one data set, and the file describes a mixture");
+    else if (code == CLI_CONTINUE)
+        code = advise(data.each[0], o, &load, path, pipeline);
+    cli_data_free(&data);
     bench_load_free(&load);
     fby_pipeline_close(pipeline);
     return code;

@@ -68,13 +68,13 @@ static bench_limits limits_of(const bench_options *o)
                           .batches = o->batches};
 }
 
-static int measure_and_print(fby_dataset *ds, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths)
+static int measure_and_print(const cli_data *data, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths)
 {
     bench_result r = {0};
     fby_loader *loader = NULL;
-    int code = bench_measure(ds, load, o, limits_of(o), &r, &loader);
+    int code = bench_measure(data, load, o, limits_of(o), &r, &loader);
     if (code == CLI_CONTINUE)
-        code = bench_print(ds, loader, load, o, &r, paths, n_paths);
+        code = bench_print(data, loader, load, o, &r, paths, n_paths);
     if (code == CLI_OK && r.interrupted)
         code = CLI_INTERRUPTED;
     fby_loader_close(loader);
@@ -82,15 +82,17 @@ static int measure_and_print(fby_dataset *ds, const bench_load *load, const benc
     return code;
 }
 
-static int bench(fby_dataset *ds, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths)
+static int bench(const cli_data *data, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths)
 {
+    if (o->compare && load->mix.n_sources)
+        return cli_error(CLI_USAGE, NULL, "bench: --compare is of one data set, and the file describes a mixture");
     if (o->compare)
-        return bench_compare(ds, load, o, paths, n_paths);
+        return bench_compare(data, load, o, paths, n_paths);
     if (bench_settings(o) > 1)
-        return bench_table(ds, load, o, options, paths, n_paths);
+        return bench_table(data, load, o, options, paths, n_paths);
     if (o->save || o->against)
-        return bench_against(ds, load, o, paths, n_paths);
-    return measure_and_print(ds, load, o, paths, n_paths);
+        return bench_against(data, load, o, paths, n_paths);
+    return measure_and_print(data, load, o, paths, n_paths);
 }
 
 static int bench_paths(fby_dataset *ds, const void *values, char *const *paths, size_t n_paths)
@@ -98,7 +100,7 @@ static int bench_paths(fby_dataset *ds, const void *values, char *const *paths, 
     bench_load load = {0};
     int code = bench_load_columns(ds, values, &load);
     if (code == CLI_CONTINUE)
-        code = bench(ds, &load, values, paths, n_paths);
+        code = bench(&(cli_data){.each = &ds, .n = 1}, &load, values, paths, n_paths);
     bench_load_free(&load);
     return code;
 }
@@ -106,13 +108,14 @@ static int bench_paths(fby_dataset *ds, const void *values, char *const *paths, 
 static int bench_pipeline(const bench_options *o, char *const *paths)
 {
     fby_pipeline *pipeline = NULL;
-    fby_dataset *ds = NULL;
+    cli_data data = {0};
     bench_load load = {0};
     int code = cli_pipeline_open(&o->source, paths[0], &o->set, &pipeline);
     if (code == CLI_CONTINUE)
-        code = bench_load_pipeline(pipeline, o, &ds, &load);
+        code = bench_load_pipeline(pipeline, o, &data, &load);
     if (code == CLI_CONTINUE)
-        code = bench(ds, &load, o, paths, 1);
+        code = bench(&data, &load, o, paths, 1);
+    cli_data_free(&data);
     bench_load_free(&load);
     fby_pipeline_close(pipeline);
     return code;

@@ -39,6 +39,7 @@ extern const char *const bench_shuffle_names[], *const bench_dtype_names[];
 typedef struct bench_load {
     fby_loader_opts opts;
     fby_pipeline *pipeline; /* borrowed; NULL = columns */
+    fby_mix mix;            /* of a pipeline file that describes a mixture, else without sources */
     const char *split;      /* borrowed: of the pipeline; NULL = all samples */
     fby_output *outputs;    /* owned: of columns */
     const char **matrix;    /* owned: columns of the matrix */
@@ -54,7 +55,7 @@ typedef struct bench_load {
 int bench_take_options(const bench_options *o, fby_loader_opts *opts);
 /** Fill it: CLI_CONTINUE, or the code of an error that was printed. Free it in any case; `out` is zeroed before. */
 int bench_load_columns(fby_dataset *ds, const bench_options *o, bench_load *out);
-int bench_load_pipeline(fby_pipeline *pipeline, const bench_options *o, fby_dataset **out_ds, bench_load *out); /* out_ds: the pipeline's */
+int bench_load_pipeline(fby_pipeline *pipeline, const bench_options *o, cli_data *out_data, bench_load *out);
 void bench_load_free(bench_load *load);
 /** Print an error of its loader, with the place in the pipeline file where it names one of its outputs; returns the exit code. */
 int bench_load_error(const bench_load *load, fby_error *err);
@@ -82,7 +83,7 @@ typedef struct bench_result {
  * Open a loader and take its batches. *out_loader is the caller's to close, on success alone; the result's times are to be freed in any case.
  * CLI_CONTINUE, or the code of an error that was printed.
  */
-int bench_measure(fby_dataset *ds, const bench_load *load, const bench_options *o, bench_limits limits, bench_result *out,
+int bench_measure(const cli_data *data, const bench_load *load, const bench_options *o, bench_limits limits, bench_result *out,
                   fby_loader **out_loader);
 bool bench_interrupted(void); /* Ctrl-C, while batches were taken */
 double bench_rate(const bench_result *r);
@@ -94,11 +95,11 @@ double bench_median(double *values, size_t n); /* sorts them */
 /* ---- bench_report.c: one measurement, printed; and what the others print too ---- */
 
 /** Print the result as text or JSON, and write its page; sorts r->times. Returns the exit code. */
-int bench_print(fby_dataset *ds, fby_loader *loader, const bench_load *load, const bench_options *o, bench_result *r, char *const *paths,
-                size_t n_paths);
-void bench_print_dataset(const fby_dataset *ds, char *const *paths, size_t n_paths);
+int bench_print(const cli_data *data, fby_loader *loader, const bench_load *load, const bench_options *o, bench_result *r,
+                char *const *paths, size_t n_paths);
+void bench_print_dataset(const cli_data *data, char *const *paths, size_t n_paths);
 json_t *bench_options_json(const bench_load *load, const bench_options *o, const fby_report *r);
-json_t *bench_dataset_json(const fby_dataset *ds);
+json_t *bench_dataset_json(const cli_data *data);
 json_t *bench_outputs_json(const fby_loader *loader);
 
 /* ---- bench_table.c: settings side by side ---- */
@@ -108,17 +109,17 @@ size_t bench_settings(const bench_options *o);
 /** *out: o with the settings of combination k of them. `table`: that of the command. */
 void bench_setting(const bench_options *o, const cli_option *table, size_t k, bench_options *out);
 /** Measure all of them in turn and print the table. Returns the exit code. */
-int bench_table(fby_dataset *ds, const bench_load *load, const bench_options *o, const cli_option *table, char *const *paths,
+int bench_table(const cli_data *data, const bench_load *load, const bench_options *o, const cli_option *table, char *const *paths,
                 size_t n_paths);
 
 /* ---- bench_against.c: is it slower than it was? ---- */
 
-int bench_against(fby_dataset *ds, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths);
+int bench_against(const cli_data *data, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths);
 
 /* ---- bench_compare.c: beside other loaders ---- */
 
 /** Does not return but with the code of an error that was printed. */
-int bench_compare(fby_dataset *ds, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths);
+int bench_compare(const cli_data *data, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths);
 
 /* ---- bench_reference.c: work that is always the same ---- */
 

@@ -141,7 +141,7 @@ typedef struct session {
 } session;
 
 /** The loader, then the reference; what a run is compared with is the reference before and after it. */
-static int run_once(fby_dataset *ds, const bench_load *load, const bench_options *o, session *s)
+static int run_once(const cli_data *data, const bench_load *load, const bench_options *o, session *s)
 {
     bench_result r = {0};
     fby_loader *loader = NULL;
@@ -151,12 +151,12 @@ static int run_once(fby_dataset *ds, const bench_load *load, const bench_options
     bench_options warm = *o;
     warm.warmup =
         o->warmup ? o->warmup : WARM_UP; /* memory that is touched for the first time costs what the host of a machine makes it cost */
-    const int code = bench_measure(ds, load, &warm, limits, &r, &loader);
+    const int code = bench_measure(data, load, &warm, limits, &r, &loader);
     if (code == CLI_CONTINUE && !s->reference) { /* this one was a warm-up: it says how many threads there are */
         s->reference = bench_reference_create(r.report.n_threads ? r.report.n_threads : 1);
         s->pace = bench_reference_run(s->reference, seconds);
         s->result = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "command", "bench", "forebay", fby_version(), "options",
-                              bench_options_json(load, o, &r.report), "dataset", bench_dataset_json(ds), "outputs",
+                              bench_options_json(load, o, &r.report), "dataset", bench_dataset_json(data), "outputs",
                               bench_outputs_json(loader), "report", cli_report_json(&r.report, loader));
     } else if (code == CLI_CONTINUE) {
         const bench_pace before = s->pace, after = bench_reference_run(s->reference, seconds);
@@ -206,8 +206,8 @@ static void print(const bench_options *o, const session *s, const json_t *base, 
 }
 
 /** CLI_OK, CLI_FAILED when it is slower, or the code of an error that was printed. */
-static int finish(const bench_options *o, session *s, const json_t *base, const sample then[MEASURES], fby_dataset *ds, char *const *paths,
-                  size_t n_paths)
+static int finish(const bench_options *o, session *s, const json_t *base, const sample then[MEASURES], const cli_data *data,
+                  char *const *paths, size_t n_paths)
 {
     verdict v[MEASURES] = {{0}};
     bool slower = false;
@@ -228,7 +228,7 @@ static int finish(const bench_options *o, session *s, const json_t *base, const 
     if (code == CLI_OK && o->source.json) {
         code = cli_print_json(json_incref(s->result), 9);
     } else if (code == CLI_OK) {
-        bench_print_dataset(ds, paths, n_paths);
+        bench_print_dataset(data, paths, n_paths);
         print(o, s, base, v);
     }
     return code == CLI_OK && slower ? CLI_FAILED : code;
@@ -247,7 +247,7 @@ static bool is_undecided(const bench_options *o, const session *s, const sample 
     return undecided;
 }
 
-int bench_against(fby_dataset *ds, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths)
+int bench_against(const cli_data *data, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths)
 {
     const size_t runs = o->runs ? o->runs : 10, most = o->against ? MOST * runs : runs;
     session s = {.rates = cli_alloc(most * sizeof(double)), .references = cli_alloc(most * sizeof(double))};
@@ -256,15 +256,15 @@ int bench_against(fby_dataset *ds, const bench_load *load, const bench_options *
     json_t *base = NULL;
     sample then[MEASURES] = {{0}};
     int code = o->against ? read_base(o->against, &base, then) : CLI_CONTINUE;
-    if (code == CLI_CONTINUE && (code = run_once(ds, load, o, &s)) == CLI_CONTINUE && base)
+    if (code == CLI_CONTINUE && (code = run_once(data, load, o, &s)) == CLI_CONTINUE && base)
         code = check_same(o->against, base, s.result);
     for (size_t i = 0; i < most && code == CLI_CONTINUE; i++) {
         if (i >= runs && !is_undecided(o, &s, then))
             break;
-        code = run_once(ds, load, o, &s);
+        code = run_once(data, load, o, &s);
     }
     if (code == CLI_CONTINUE)
-        code = finish(o, &s, base, then, ds, paths, n_paths);
+        code = finish(o, &s, base, then, data, paths, n_paths);
     for (size_t m = 0; m < MEASURES; m++) {
         free(s.now[m].ratios);
         free(then[m].ratios);

@@ -152,8 +152,9 @@ static void become_python(FILE *spec)
     (void)execlp("python3", "python3", "-c", start, (char *)NULL); /* as its caller says */
 }
 
-int bench_compare(fby_dataset *ds, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths)
+int bench_compare(const cli_data *data, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths)
 {
+    const fby_dataset *ds = data->each[0];
     const uint64_t n = load->opts.samples ? fby_samples_count(load->opts.samples) : fby_dataset_rows(ds);
     json_t *spec = json_pack("{s:I, s:o, s:I, s:f, s:f, s:I, s:f, s:I, s:b, s:I, s:b, s:s?, s:s?, s:s?}", "batch_size",
                              (json_int_t)load->opts.batch_size, "options", options_json(&load->opts), "rows", (json_int_t)n, "work",

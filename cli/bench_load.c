@@ -184,10 +184,10 @@ int bench_load_columns(fby_dataset *ds, const bench_options *o, bench_load *out)
     return CLI_CONTINUE;
 }
 
-int bench_load_pipeline(fby_pipeline *pipeline, const bench_options *o, fby_dataset **out_ds, bench_load *out)
+int bench_load_pipeline(fby_pipeline *pipeline, const bench_options *o, cli_data *out_data, bench_load *out)
 {
     fby_error err = {0};
-    *out = (bench_load){.pipeline = pipeline, .opts = {FBY_LOADER_SIZES}};
+    *out = (bench_load){.pipeline = pipeline, .opts = {FBY_LOADER_SIZES}, .mix = {.size = sizeof out->mix}};
     if (o->columns.n || o->separate || o->dtype >= 0)
         return cli_error(CLI_USAGE, "--set outputs.x.columns=[a, b]",
                          "bench: the outputs of a pipeline file are its own: --columns, --separate and "
@@ -195,8 +195,8 @@ int bench_load_pipeline(fby_pipeline *pipeline, const bench_options *o, fby_data
     out->split = o->split                               ? o->split
                  : fby_pipeline_default_split(pipeline) ? fby_pipeline_default_split(pipeline)
                                                         : fby_pipeline_split(pipeline, 0);
-    if (fby_pipeline_dataset(pipeline, out_ds, &err) != FBY_OK ||
-        fby_pipeline_loader_opts(pipeline, out->split, &out->opts, &err) != FBY_OK) {
+    if (cli_data_of(pipeline, out_data, &err) != FBY_OK || fby_pipeline_loader_opts(pipeline, out->split, &out->opts, &err) != FBY_OK ||
+        (fby_pipeline_source(pipeline, 0, NULL) && fby_pipeline_mix(pipeline, out->split, &out->mix, &err) != FBY_OK)) {
         cli_progress_end();
         return cli_pipeline_error(&err);
     }

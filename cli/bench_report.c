@@ -68,20 +68,20 @@ static void print_verdict(const fby_report *r)
                r->cures[i].factor, r->cures[i].why);
 }
 
-void bench_print_dataset(const fby_dataset *ds, char *const *paths, size_t n_paths)
+void bench_print_dataset(const cli_data *data, char *const *paths, size_t n_paths)
 {
     printf("%s%s%s", cli_bold, cli_printable(paths[0]), cli_plain);
     if (n_paths > 1)
         printf(" and %s more", cli_count(n_paths - 1));
-    printf(": %s rows, %s %s, %s stored\n", cli_count(fby_dataset_rows(ds)), cli_count(fby_dataset_file_count(ds)),
-           fby_dataset_file_count(ds) == 1 ? "file" : "files", cli_size(fby_dataset_stored_bytes(ds)));
+    printf(": %s rows, %s %s, %s stored\n", cli_count(cli_data_rows(data)), cli_count(cli_data_files(data)),
+           cli_data_files(data) == 1 ? "file" : "files", cli_size(cli_data_stored_bytes(data)));
 }
 
-static void print_text(fby_dataset *ds, fby_loader *loader, const bench_load *load, const bench_options *o, const bench_result *r,
+static void print_text(const cli_data *data, fby_loader *loader, const bench_load *load, const bench_options *o, const bench_result *r,
                        char *const *paths, size_t n_paths)
 {
     const fby_report *report = &r->report;
-    bench_print_dataset(ds, paths, n_paths);
+    bench_print_dataset(data, paths, n_paths);
     if (load->pipeline)
         printf("  samples     %s%s%s in %s batches an epoch\n", load->split ? cli_printable(load->split) : "", load->split ? ": " : "",
                cli_count(fby_loader_sample_count(loader)), cli_count(fby_loader_batch_count(loader)));
@@ -160,10 +160,15 @@ json_t *bench_options_json(const bench_load *load, const bench_options *o, const
                      "io", r->io_engine ? r->io_engine : "", "cold", (int)o->cold, "work_seconds", o->work);
 }
 
-json_t *bench_dataset_json(const fby_dataset *ds)
+json_t *bench_dataset_json(const cli_data *data)
 {
-    return json_pack("{s:I, s:I, s:I, s:s}", "rows", (json_int_t)fby_dataset_rows(ds), "files", (json_int_t)fby_dataset_file_count(ds),
-                     "stored_bytes", (json_int_t)fby_dataset_stored_bytes(ds), "fingerprint", fby_dataset_fingerprint(ds));
+    cli_text prints = {0}; /* of a mixture, those of all sources */
+    for (size_t i = 0; i < data->n; i++)
+        cli_text_addf(&prints, "%s%s", i ? "," : "", fby_dataset_fingerprint(data->each[i]));
+    json_t *json = json_pack("{s:I, s:I, s:I, s:s}", "rows", (json_int_t)cli_data_rows(data), "files", (json_int_t)cli_data_files(data),
+                             "stored_bytes", (json_int_t)cli_data_stored_bytes(data), "fingerprint", cli_text_str(&prints));
+    cli_text_free(&prints);
+    return json;
 }
 
 /** How long batches took, by quarters of an octave: [[ns, how many], …]. The times are sorted. */
@@ -179,7 +184,7 @@ static json_t *times_json(const bench_result *r)
     return list;
 }
 
-static json_t *result_json(fby_dataset *ds, fby_loader *loader, const bench_load *load, const bench_options *o, const bench_result *r,
+static json_t *result_json(const cli_data *data, fby_loader *loader, const bench_load *load, const bench_options *o, const bench_result *r,
                            char *const *paths)
 {
     const fby_report *p = &r->report;
@@ -210,23 +215,23 @@ static json_t *result_json(fby_dataset *ds, fby_loader *loader, const bench_load
     json_object_set_new(root, "report", cli_report_json(p, loader));
     json_object_set_new(root, "batch_times", times_json(r));
     json_object_set_new(root, "options", bench_options_json(load, o, p));
-    json_object_set_new(root, "dataset", bench_dataset_json(ds));
+    json_object_set_new(root, "dataset", bench_dataset_json(data));
     json_object_set_new(root, "outputs", bench_outputs_json(loader));
     json_object_set_new(root, "left_out_columns", count_json(load->left_out));
     return root;
 }
 
-int bench_print(fby_dataset *ds, fby_loader *loader, const bench_load *load, const bench_options *o, bench_result *r, char *const *paths,
-                size_t n_paths)
+int bench_print(const cli_data *data, fby_loader *loader, const bench_load *load, const bench_options *o, bench_result *r,
+                char *const *paths, size_t n_paths)
 {
     (void)bench_median(r->times, r->n_times); /* sorts them */
-    json_t *json = o->html || o->source.json ? result_json(ds, loader, load, o, r, paths) : NULL;
+    json_t *json = o->html || o->source.json ? result_json(data, loader, load, o, r, paths) : NULL;
     const int code = o->html ? cli_page_write(json, o->html) : CLI_OK;
     if (code == CLI_OK && o->source.json)
         return cli_print_json(json, 9);
     json_decref(json);
     if (code != CLI_OK)
         return code;
-    print_text(ds, loader, load, o, r, paths, n_paths);
+    print_text(data, loader, load, o, r, paths, n_paths);
     return CLI_OK;
 }

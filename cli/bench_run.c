@@ -197,19 +197,27 @@ static int measure(fby_loader *loader, const bench_load *load, const bench_optio
 
 bool bench_interrupted(void) { return interrupted != 0; }
 
-int bench_measure(fby_dataset *ds, const bench_load *load, const bench_options *o, bench_limits limits, bench_result *out,
+static fby_status bench_open(const cli_data *data, const bench_load *load, fby_loader **out, fby_error *err)
+{
+    return load->mix.n_sources ? fby_loader_open_mix(&load->mix, &load->opts, out, err)
+                               : fby_loader_open(data->each[0], &load->opts, out, err);
+}
+
+int bench_measure(const cli_data *data, const bench_load *load, const bench_options *o, bench_limits limits, bench_result *out,
                   fby_loader **out_loader)
 {
     fby_loader *loader = NULL;
     fby_error err = {0};
-    int code = o->cold ? drop_page_cache(ds) : CLI_CONTINUE;
+    int code = CLI_CONTINUE;
+    for (size_t i = 0; o->cold && i < data->n && code == CLI_CONTINUE; i++)
+        code = drop_page_cache(data->each[i]);
     if (code != CLI_CONTINUE)
         return code;
     if (!cancel && !(cancel = fby_cancel_create()))
         return cli_error(CLI_FAILED, NULL, "out of memory");
     (void)fby_cancel_use(cancel);
     double opened = cli_now();
-    const fby_status status = fby_loader_open(ds, &load->opts, &loader, &err);
+    const fby_status status = bench_open(data, load, &loader, &err);
     if (status == FBY_E_CANCELLED)
         return CLI_INTERRUPTED;
     if (status != FBY_OK)

@@ -100,11 +100,11 @@ static void summarise(setting *s, size_t runs)
     free(values);
 }
 
-static int run_once(fby_dataset *ds, setting *s, bench_limits limits, size_t run)
+static int run_once(const cli_data *data, setting *s, bench_limits limits, size_t run)
 {
     bench_result r = {0};
     fby_loader *loader = NULL;
-    const int code = bench_measure(ds, &s->load, &s->o, limits, &r, &loader);
+    const int code = bench_measure(data, &s->load, &s->o, limits, &r, &loader);
     if (code == CLI_CONTINUE) {
         const double figures[FIGURES] = {[RATE] = bench_rate(&r),
                                          [FIRST_BATCH] = r.first_batch_seconds,
@@ -122,11 +122,11 @@ static int run_once(fby_dataset *ds, setting *s, bench_limits limits, size_t run
 }
 
 /** In turn; *out_runs is how often each was measured, when Ctrl-C came before all were done. */
-static int run_all(fby_dataset *ds, bench_limits limits, setting *all, size_t n, size_t runs, size_t *out_runs)
+static int run_all(const cli_data *data, bench_limits limits, setting *all, size_t n, size_t runs, size_t *out_runs)
 {
     for (*out_runs = 0; *out_runs < runs; ++*out_runs)
         for (size_t i = 0; i < n; i++) {
-            const int code = run_once(ds, &all[i], limits, *out_runs);
+            const int code = run_once(data, &all[i], limits, *out_runs);
             if (bench_interrupted()) /* this round is not complete */
                 return CLI_INTERRUPTED;
             if (code != CLI_CONTINUE)
@@ -190,7 +190,7 @@ static json_t *row_json(const setting *s, const setting *baseline, size_t runs)
     return row;
 }
 
-static json_t *table_json(fby_dataset *ds, const setting *all, size_t n, const setting *baseline, size_t runs, const char *note)
+static json_t *table_json(const cli_data *data, const setting *all, size_t n, const setting *baseline, size_t runs, const char *note)
 {
     const setting *fastest = all;
     json_t *rows = json_array();
@@ -200,12 +200,12 @@ static json_t *table_json(fby_dataset *ds, const setting *all, size_t n, const s
     }
     json_t *comparison = json_pack("{s:s, s:s, s:o, s:o}", "title", "Settings side by side", "note", note, "baseline",
                                    cli_json_text(baseline->name), "rows", rows);
-    return json_pack("{s:s, s:s, s:o, s:o, s:O}", "command", "bench", "forebay", fby_version(), "dataset", bench_dataset_json(ds),
+    return json_pack("{s:s, s:s, s:o, s:o, s:O}", "command", "bench", "forebay", fby_version(), "dataset", bench_dataset_json(data),
                      "comparison", comparison, "report", fastest->report_json);
 }
 
-static int show(fby_dataset *ds, const bench_options *o, const cli_option *table, const setting *all, size_t n, const setting *baseline,
-                size_t runs, bench_limits limits, char *const *paths, size_t n_paths)
+static int show(const cli_data *data, const bench_options *o, const cli_option *table, const setting *all, size_t n,
+                const setting *baseline, size_t runs, bench_limits limits, char *const *paths, size_t n_paths)
 {
     cli_text note = {0};
     cli_text_addf(&note, "Medians of %s %s", cli_count(runs), runs == 1 ? "run" : "runs");
@@ -214,13 +214,13 @@ static int show(fby_dataset *ds, const bench_options *o, const cli_option *table
     cli_text_add(&note,
                  ", in turn; spread is (largest - smallest) / median. An epoch at this pace; entropy of a batch over blocks in bits, of a "
                  "uniform shuffle's.");
-    json_t *json = o->html || o->source.json ? table_json(ds, all, n, baseline, runs, cli_text_str(&note)) : NULL;
+    json_t *json = o->html || o->source.json ? table_json(data, all, n, baseline, runs, cli_text_str(&note)) : NULL;
     int code = o->html ? cli_page_write(json, o->html) : CLI_OK;
     if (code == CLI_OK && o->source.json) {
         code = cli_print_json(json, 9);
         json = NULL;
     } else if (code == CLI_OK) {
-        bench_print_dataset(ds, paths, n_paths);
+        bench_print_dataset(data, paths, n_paths);
         putchar('\n');
         print_table(o, table, all, n, baseline);
         printf("\n  %s* the baseline. %s%s\n", cli_dim, cli_text_str(&note), cli_plain);
@@ -230,7 +230,7 @@ static int show(fby_dataset *ds, const bench_options *o, const cli_option *table
     return code;
 }
 
-int bench_table(fby_dataset *ds, const bench_load *load, const bench_options *o, const cli_option *table, char *const *paths,
+int bench_table(const cli_data *data, const bench_load *load, const bench_options *o, const cli_option *table, char *const *paths,
                 size_t n_paths)
 {
     const size_t n = bench_settings(o), runs = o->runs ? o->runs : o->quick ? 3 : 5;
@@ -256,11 +256,11 @@ int bench_table(fby_dataset *ds, const bench_load *load, const bench_options *o,
         cli_text_free(&names);
     }
     if (code == CLI_CONTINUE)
-        code = run_all(ds, limits, all, n, runs, &done);
+        code = run_all(data, limits, all, n, runs, &done);
     if (done > 0 && (code == CLI_CONTINUE || code == CLI_INTERRUPTED)) {
         for (size_t k = 0; k < n; k++)
             summarise(&all[k], done);
-        const int shown = show(ds, o, table, all, n, baseline, done, limits, paths, n_paths);
+        const int shown = show(data, o, table, all, n, baseline, done, limits, paths, n_paths);
         code = code == CLI_INTERRUPTED && shown == CLI_OK ? code : shown;
     }
     for (size_t k = 0; k < n; k++) {

@@ -232,6 +232,26 @@ bool cli_is_pipeline(const char *path);
  */
 int cli_pipeline_open(const cli_source *source, const char *path, const cli_list *set, fby_pipeline **out);
 
+/** What is loaded: one data set, or those of a mixture. */
+typedef struct cli_data {
+    fby_dataset *const *each; /* borrowed, n of them */
+    size_t n;
+    fby_dataset **taken; /* owned: the list of a pipeline file's; NULL = it is the caller's */
+} cli_data;
+/** Those of a pipeline file: cli_data_free() in any case. `out` is zeroed before. */
+fby_status cli_data_of(fby_pipeline *pipeline, cli_data *out, fby_error *err);
+void cli_data_free(cli_data *data);
+/** Sums over all of them. */
+uint64_t cli_data_rows(const cli_data *data);
+uint64_t cli_data_files(const cli_data *data);
+uint64_t cli_data_blocks(const cli_data *data);
+uint64_t cli_data_stored_bytes(const cli_data *data);
+
+/* --- plan_sources.c: what an epoch has of each source of a mixture -------------------------------------------------------------- */
+
+void cli_plan_sources_print(const cli_data *data, fby_loader *loader);
+json_t *cli_plan_sources_json(const cli_data *data, fby_loader *loader);
+
 /** What people call an output's layout: dense, packed, padded, text. In plan.c. */
 const char *cli_layout_name(const fby_output_info *info);
 

@@ -131,19 +131,25 @@ const char *cli_layout_name(const fby_output_info *info)
 /** Everything that was found out, before a line of it is printed. */
 typedef struct plan {
     const char *path, *split;
-    fby_dataset *ds;
-    fby_samples *all;
+    cli_data data;
+    const fby_samples *all; /* NULL: of a mixture, whose sources each have samples */
     fby_loader *loader;
     fby_loader_opts opts;
     fby_report report;
     fby_batch *batch; /* NULL: not asked for, or the epoch is empty */
 } plan;
 
-static void print_samples(fby_pipeline *p, const plan *found)
+static const char *kind_name(const fby_samples *samples)
 {
     static const char *const kinds[] = {"rows", "windows", "groups"};
-    fby_sample_kind kind = fby_samples_kind(found->all);
-    printf("  samples     %s %s", cli_count(fby_samples_count(found->all)), (unsigned)kind < 3 ? kinds[kind] : "samples");
+    const fby_sample_kind kind = fby_samples_kind(samples);
+    return (unsigned)kind < 3 ? kinds[kind] : "samples";
+}
+
+static void print_samples(fby_pipeline *p, const plan *found)
+{
+    const fby_sample_kind kind = fby_samples_kind(found->all);
+    printf("  samples     %s %s", cli_count(fby_samples_count(found->all)), kind_name(found->all));
     if (fby_samples_max_rows(found->all) > 1)
         printf(" of %s%s rows", kind == FBY_SAMPLES_GROUPS ? "up to " : "", cli_count(fby_samples_max_rows(found->all)));
     const char *split;
@@ -160,7 +166,7 @@ static void print_samples(fby_pipeline *p, const plan *found)
 static const char *note_of(const plan *found, size_t i)
 {
     size_t n = 0;
-    while (fby_samples_note(found->all, n))
+    while (found->all && fby_samples_note(found->all, n))
         n++;
     return i < n ? fby_samples_note(found->all, i) : fby_loader_note(found->loader, i - n);
 }
@@ -179,7 +185,7 @@ static void add_steps(cli_table *table, const plan *found, const fby_output_info
 
 static void print_outputs(const plan *found)
 {
-    const bool windows = fby_samples_kind(found->all) == FBY_SAMPLES_WINDOWS;
+    const bool windows = found->all && fby_samples_kind(found->all) == FBY_SAMPLES_WINDOWS;
     cli_table table;
     cli_table_init(&table, 4 + (size_t)windows + (found->batch != NULL));
     if (found->batch)
@@ -255,7 +261,7 @@ static void print_batch(const plan *found)
 static bool pads(const plan *found)
 {
     fby_output_info info = {.size = sizeof info};
-    for (size_t i = 0; fby_samples_kind(found->all) == FBY_SAMPLES_GROUPS && i < fby_loader_output_count(found->loader); i++)
+    for (size_t i = 0; found->all && fby_samples_kind(found->all) == FBY_SAMPLES_GROUPS && i < fby_loader_output_count(found->loader); i++)
         if (fby_loader_output(found->loader, i, &info, NULL) == FBY_OK && info.layout == FBY_LAYOUT_PADDED)
             return true;
     return false;
@@ -270,13 +276,13 @@ static const char *shuffle_name(fby_shuffle_kind kind)
 static int print_text(fby_pipeline *p, const plan *found)
 {
     const fby_report *report = &found->report;
-    uint64_t files = fby_dataset_file_count(found->ds), blocks = fby_dataset_block_count(found->ds),
-             batches = fby_loader_batch_count(found->loader);
+    uint64_t files = cli_data_files(&found->data), blocks = cli_data_blocks(&found->data), batches = fby_loader_batch_count(found->loader);
     printf("%s%s%s\n", cli_bold, cli_printable(found->path), cli_plain);
     printf("  data        %s %s, %s rows, %s %s, %s stored\n", cli_count(files), files == 1 ? "file" : "files",
-           cli_count(fby_dataset_rows(found->ds)), cli_count(blocks), blocks == 1 ? "block" : "blocks",
-           cli_size(fby_dataset_stored_bytes(found->ds)));
-    print_samples(p, found);
+           cli_count(cli_data_rows(&found->data)), cli_count(blocks), blocks == 1 ? "block" : "blocks",
+           cli_size(cli_data_stored_bytes(&found->data)));
+    if (found->all)
+        print_samples(p, found);
     printf("  epoch       %s%s%s samples in %s %s of %s\n", found->split ? cli_printable(found->split) : "", found->split ? ": " : "",
            cli_count(fby_loader_sample_count(found->loader)), cli_count(batches), batches == 1 ? "batch" : "batches",
            cli_count(found->opts.batch_size));
@@ -289,6 +295,8 @@ static int print_text(fby_pipeline *p, const plan *found)
     if (pads(found))
         printf("  padding     %.1f %% of the rows of padded outputs\n", 100 * report->padding);
     printf("\n");
+    if (!found->all)
+        cli_plan_sources_print(&found->data, found->loader);
     print_outputs(found);
     if (found->batch) {
         printf("\n");
@@ -310,11 +318,10 @@ static json_t *number_json(double value) { return isfinite(value) ? json_real(va
 
 static int print_json(fby_pipeline *p, const plan *found)
 {
-    static const char *const kinds[] = {"rows", "windows", "groups"};
     const fby_report *report = &found->report;
-    json_t *root = json_object(), *splits = json_object(), *outputs = json_array();
+    json_t *root = json_object(), *splits = found->all ? json_object() : NULL, *outputs = json_array();
     const char *split;
-    for (size_t i = 0; p && (split = fby_pipeline_split(p, i)); i++) {
+    for (size_t i = 0; p && found->all && (split = fby_pipeline_split(p, i)); i++) {
         fby_samples *part;
         if (fby_pipeline_samples(p, split, &part, NULL) == FBY_OK)
             json_object_set_new(splits, split, json_integer((json_int_t)fby_samples_count(part)));
@@ -336,14 +343,16 @@ static int print_json(fby_pipeline *p, const plan *found)
     json_object_set_new(root, "pipeline", p ? cli_json_text(found->path) : json_null());
     json_object_set_new(root, "split", found->split ? cli_json_text(found->split) : json_null());
     json_object_set_new(root, "data",
-                        json_pack("{s:I, s:I, s:I, s:I}", "files", (json_int_t)fby_dataset_file_count(found->ds), "rows",
-                                  (json_int_t)fby_dataset_rows(found->ds), "blocks", (json_int_t)fby_dataset_block_count(found->ds),
-                                  "stored_bytes", (json_int_t)fby_dataset_stored_bytes(found->ds)));
-    json_object_set_new(root, "samples",
-                        json_pack("{s:s, s:I, s:I, s:o}", "kind",
-                                  (unsigned)fby_samples_kind(found->all) < 3 ? kinds[fby_samples_kind(found->all)] : "", "count",
-                                  (json_int_t)fby_samples_count(found->all), "max_rows", (json_int_t)fby_samples_max_rows(found->all),
-                                  "splits", splits));
+                        json_pack("{s:I, s:I, s:I, s:I}", "files", (json_int_t)cli_data_files(&found->data), "rows",
+                                  (json_int_t)cli_data_rows(&found->data), "blocks", (json_int_t)cli_data_blocks(&found->data),
+                                  "stored_bytes", (json_int_t)cli_data_stored_bytes(&found->data)));
+    if (found->all)
+        json_object_set_new(root, "samples",
+                            json_pack("{s:s, s:I, s:I, s:o}", "kind", kind_name(found->all), "count",
+                                      (json_int_t)fby_samples_count(found->all), "max_rows", (json_int_t)fby_samples_max_rows(found->all),
+                                      "splits", splits));
+    else
+        json_object_set_new(root, "sources", cli_plan_sources_json(&found->data, found->loader));
     json_object_set_new(root, "epoch",
                         json_pack("{s:I, s:I, s:I}", "samples", (json_int_t)fby_loader_sample_count(found->loader), "batches",
                                   (json_int_t)fby_loader_batch_count(found->loader), "batch_size", (json_int_t)found->opts.batch_size));
@@ -391,14 +400,16 @@ static fby_status open_pipeline(fby_pipeline *p, const plan_options *o, plan *fo
     fby_status status;
     found->opts = (fby_loader_opts){FBY_LOADER_SIZES};
     found->split = o->split ? o->split : fby_pipeline_default_split(p) ? fby_pipeline_default_split(p) : fby_pipeline_split(p, 0);
-    if ((status = fby_pipeline_dataset(p, &found->ds, err)) != FBY_OK ||
-        (status = fby_pipeline_samples(p, NULL, &found->all, err)) != FBY_OK ||
+    fby_samples *all = NULL;
+    if ((status = cli_data_of(p, &found->data, err)) != FBY_OK ||
+        (!fby_pipeline_source(p, 0, NULL) && (status = fby_pipeline_samples(p, NULL, &all, err)) != FBY_OK) ||
         (status = fby_pipeline_loader_opts(p, found->split, &found->opts, err)) != FBY_OK ||
         (status = fby_pipeline_loader(p, found->split, &found->loader, err)) != FBY_OK)
         return status;
+    found->all = all;
     const char *split;
     fby_samples *part;
-    for (size_t i = 0; (split = fby_pipeline_split(p, i)); i++) /* all of them, so that printing their counts cannot fail */
+    for (size_t i = 0; all && (split = fby_pipeline_split(p, i)); i++) /* all of them, so that printing their counts cannot fail */
         if ((status = fby_pipeline_samples(p, split, &part, err)) != FBY_OK)
             return status;
     return FBY_OK;
@@ -438,6 +449,7 @@ static int plan_pipeline(const plan_options *o, const char *path)
     code = status == FBY_OK ? print(p, o, &found) : cli_pipeline_error(&err);
     fby_batch_unref(found.batch);
     fby_loader_close(found.loader);
+    cli_data_free(&found.data);
     fby_pipeline_close(p);
     return code;
 }
@@ -456,20 +468,22 @@ static int plan_data(fby_dataset *ds, const void *values, char *const *paths, si
                                     .superbatch = o->superbatch};
     const fby_samples_opts rows = {.size = sizeof rows, .kind = FBY_SAMPLES_ROWS};
     bench_load load = {0};
-    plan found = {.path = paths[0], .ds = ds};
+    plan found = {.path = paths[0], .data = {.each = &ds, .n = 1}};
+    fby_samples *all = NULL;
     fby_error err = {0};
     int code = bench_load_columns(ds, &as_bench, &load);
     if (code == CLI_CONTINUE) {
         found.opts = load.opts;
-        if (fby_samples_open(ds, &rows, &found.all, &err) != FBY_OK || fby_loader_open(ds, &load.opts, &found.loader, &err) != FBY_OK ||
-            look(o, &found, &err) != FBY_OK)
+        const fby_status opened = fby_samples_open(ds, &rows, &all, &err);
+        found.all = all;
+        if (opened != FBY_OK || fby_loader_open(ds, &load.opts, &found.loader, &err) != FBY_OK || look(o, &found, &err) != FBY_OK)
             code = cli_library_error(&err);
         else
             code = print(NULL, o, &found);
     }
     fby_batch_unref(found.batch);
     fby_loader_close(found.loader);
-    fby_samples_close(found.all);
+    fby_samples_close(all);
     bench_load_free(&load);
     return code;
 }
@@ -511,7 +525,9 @@ const cli_command cli_plan = {
              "Lookups are read and moments are fitted, as for training. Of the first\n"
              "batch: least, mean and greatest value of each tensor, and the share that is NaN.\n"
              "--json: {command, forebay, pipeline, split, data: {files, rows, blocks, stored_bytes}, samples: {kind, count, max_rows,\n"
-             "splits: {name: count}}, epoch: {samples, batches, batch_size}, order: {shuffle, seed, superbatch_samples, streams},\n"
+             "splits: {name: count}} or, of a mixture, sources: [{name, files,\n"
+             "rows, samples, left, passes, samples_per_batch, files_per_batch, padding}], epoch: {samples, batches, batch_size}, order: "
+             "{shuffle, seed, superbatch_samples, streams},\n"
              "budget: {bytes, minimum_bytes, limit_bytes, limit}, mixing: {…}, padding, outputs: [{name, dtype, layout, shape, steps,\n"
              "bytes}], notes: [text], first_batch: [{output, part, shape, min, mean, max, missing}]};\n"
              "padding is its share of the rows of padded outputs, null without any;\n"

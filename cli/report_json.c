@@ -69,6 +69,13 @@ json_t *cli_report_json(const fby_report *r, fby_loader *loader)
     for (size_t i = 0, n = fby_loader_waits(loader, ns, counts, FBY_WAITS_MOST); i < n; i++)
         json_array_append_new(waits, json_pack("[I, I]", (json_int_t)ns[i], (json_int_t)counts[i]));
     json_object_set_new(root, "waits", waits);
+    json_t *sources = json_array();
+    for (size_t i = 0, n = fby_loader_source_count(loader); n > 1 && i < n; i++) {
+        fby_source_report source = {.size = sizeof source};
+        if (fby_loader_source_report(loader, i, &source, NULL) == FBY_OK)
+            json_array_append_new(sources, fields_json(FBY_OPTIONS_SOURCE, &source));
+    }
+    json_object_set_new(root, "sources", sources);     /* of a mixture */
     json_object_set_new(root, "spans", json_object()); /* the program's: the command has none */
     return root;
 }

@@ -31,6 +31,41 @@ int cli_pipeline_open(const cli_source *source, const char *path, const cli_list
     return fby_pipeline_open(path, &opts, out, &err) == FBY_OK ? CLI_CONTINUE : cli_pipeline_error(&err);
 }
 
+fby_status cli_data_of(fby_pipeline *pipeline, cli_data *out, fby_error *err)
+{
+    size_t n = 0;
+    fby_pipeline *source;
+    while (fby_pipeline_source(pipeline, n, NULL))
+        n++;
+    out->taken = cli_realloc(NULL, (n ? n : 1) * sizeof *out->taken);
+    out->each = out->taken;
+    if (n == 0) {
+        out->n = 1;
+        return fby_pipeline_dataset(pipeline, &out->taken[0], err);
+    }
+    for (out->n = 0; (source = fby_pipeline_source(pipeline, out->n, NULL)); out->n++) {
+        const fby_status status = fby_pipeline_dataset(source, &out->taken[out->n], err);
+        if (status != FBY_OK)
+            return status;
+    }
+    return FBY_OK;
+}
+
+void cli_data_free(cli_data *data) { free(data->taken); }
+
+static uint64_t sum_of(const cli_data *data, uint64_t (*figure)(const fby_dataset *))
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < data->n; i++)
+        sum += figure(data->each[i]);
+    return sum;
+}
+
+uint64_t cli_data_rows(const cli_data *data) { return sum_of(data, fby_dataset_rows); }
+uint64_t cli_data_files(const cli_data *data) { return sum_of(data, fby_dataset_file_count); }
+uint64_t cli_data_blocks(const cli_data *data) { return sum_of(data, fby_dataset_block_count); }
+uint64_t cli_data_stored_bytes(const cli_data *data) { return sum_of(data, fby_dataset_stored_bytes); }
+
 /** The data set that a pipeline file names, as it says it. */
 static int open_pipeline(const cli_source *source, const char *path, fby_dataset **out)
 {

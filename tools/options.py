@@ -24,7 +24,7 @@ PYTHON = {
     "select": ("_samples.py", "Samples", "select"), "split": ("_samples.py", "Samples", "split"),
     "oversample": ("_samples.py", "Samples", "oversample"), "resample": ("_samples.py", "Samples", "resample"),
     "lookup": ("_lookup.py", "Lookup", "__init__"), "fit": ("_fit.py", None, "fit"), "pipeline": ("_pipeline.py", None, "pipeline"),
-    "loader": ("_loader.py", "Loader", "__init__"), "pack": ("_pack.py", None, "pack"),
+    "loader": ("_loader.py", "Loader", "__init__"), "pack": ("_pack.py", None, "pack"), "mix": ("_mix.py", None, "mix"),
 }
 # What is Python's alone: the data themselves, words for several options, and what is done with batches once they are in Python.
 PYTHON_OWN = {
@@ -33,7 +33,7 @@ PYTHON_OWN = {
     "loader": {"samples", "epoch", "drop_last", "framework", "device", "as_"},
 }
 WORDS_ALONE = {"op", "make", "channel", "after"}
-HEADERS = ["dataset.h", "lookup.h", "samples.h", "transform.h", "make.h", "pipeline.h", "loader.h", "pack.h"]
+HEADERS = ["dataset.h", "lookup.h", "samples.h", "transform.h", "make.h", "pipeline.h", "loader.h", "pack.h", "mix.h"]
 BEGIN, END = re.compile(r"<!-- options: (\w+) -->\n"), "<!-- end of options -->"
 
 
@@ -78,7 +78,7 @@ def struct_fields(struct):
                 for part in statement.split(",") if statement.strip() != "size_t size" else ():
                     if match := re.search(r"(\w+)\s*(\[\w+\])?\s*$", part.strip()):
                         names.append(match[1])
-            return [name for name in names if not re.fullmatch(r"(output|op|make|after|moments)_size", name)]
+            return [name for name in names if not re.fullmatch(r"(output|op|make|after|moments|source)_size", name)]
     raise SystemExit(f"tools/options.py: no header has {struct}")
 
 

@@ -19,6 +19,7 @@
 
 #include <forebay/dataset.h>
 #include <forebay/loader.h>
+#include <forebay/mix.h>
 #include <forebay/samples.h>
 
 #ifdef __cplusplus
@@ -123,10 +124,28 @@ FBY_API const char *fby_pipeline_split(const fby_pipeline *pipeline, size_t i);
 FBY_API const char *fby_pipeline_default_split(const fby_pipeline *pipeline);
 
 /**
+ * Source i of a file that describes a mixture: a pipeline of its own, with data, samples, splits and outputs, but no loader. Borrowed from the
+ * pipeline; NULL past the last, and of a file that describes no mixture.
+ *
+ * @out_name  [out] may be NULL; its name, borrowed.
+ */
+FBY_API fby_pipeline *fby_pipeline_source(fby_pipeline *pipeline, size_t i, const char **out_name);
+/**
+ * The mixture, as fby_loader_open_mix() takes it: sources with samples and outputs, weights, and where an epoch ends. All of it points into the
+ * pipeline.
+ *
+ * @split  of every source; NULL as of fby_pipeline_loader_opts().
+ * @out    [out] its size is set by the caller: fby_mix mix = {.size = sizeof mix}.
+ * Errors: those of fby_pipeline_samples and fby_pipeline_outputs; FBY_E_ARG for a file that describes no mixture. Blocks: while it opens.
+ */
+FBY_API fby_status fby_pipeline_mix(fby_pipeline *pipeline, const char *split, fby_mix *out, fby_error *err);
+
+/**
  * What the file describes: opened at the first call, borrowed from the pipeline (take a reference to keep it).
  *
  * @split  a name of `splits`; NULL = all samples.
- * Errors: those of fby_dataset_open and fby_samples_open, with the place in the file; FBY_E_ARG for a split that is not there.
+ * Errors: those of fby_dataset_open and fby_samples_open, with the place in the file; FBY_E_ARG for a split that is not there, and for a
+ * mixture, whose sources have these.
  * Blocks: while it opens. Callbacks: opts->progress. Since: 0.2
  */
 FBY_API fby_status fby_pipeline_dataset(fby_pipeline *pipeline, fby_dataset **out, fby_error *err);
@@ -143,7 +162,8 @@ FBY_API fby_status fby_pipeline_samples(fby_pipeline *pipeline, const char *spli
 FBY_API fby_status fby_pipeline_outputs(fby_pipeline *pipeline, fby_loader_opts *out, fby_error *err);
 
 /**
- * Options of a loader as the file says them, outputs and samples included. They point into the pipeline: use them before it is closed.
+ * Options of a loader as the file says them, outputs and samples included (those of a mixture are its sources'). They point into the pipeline:
+ * use them before it is closed.
  *
  * @split  a name of `splits`; NULL = the one that the section loader names, all samples where there are no splits; else FBY_E_ARG.
  * @out    [out] its size is set by the caller: fby_loader_opts opts = {FBY_LOADER_SIZES}.

@@ -56,7 +56,7 @@ from ._make_columns import expr, group_channels, ngram_vocabulary, ngrams
 from ._mix import Mix, mix
 from ._outputs import Column, Index, Literal, col, is_repeat, lit, n_rows, row_index, sample_index, segment_ids, source
 from ._pipeline import Pipeline, pipeline
-from ._report import Cure, Epoch, Report, Span
+from ._report import Cure, Epoch, Report, SourceReport, Span
 from ._samples import Samples
 from ._schema import Field, Schema
 from ._sequences import Bytes, Padded, Ragged, Strings
@@ -121,6 +121,7 @@ __all__ = [
     "SchemaError",
     "Selection",
     "SourceInfo",
+    "SourceReport",
     "Span",
     "StateError",
     "Strings",

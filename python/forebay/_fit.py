@@ -13,6 +13,7 @@ from ._dataset import Dataset
 from ._forebay import printable
 from ._lookup import Key, Lookup
 from ._make_select import MAKE_SELECT, MAKE_TIME, axis_sizes
+from ._mix import Mix
 from ._outputs import Column, col
 from ._samples import Samples
 
@@ -361,7 +362,7 @@ def _reordered(numbers: Iterable[float]) -> tuple[float, ...]:
 
 @overload
 def fit(
-    data: Dataset | Samples, columns: Column | str | Sequence[str], *, by: None = None, axis: int | None = None, pad: float | None = None,
+    data: Dataset | Samples | Mix, columns: Column | str | Sequence[str], *, by: None = None, axis: int | None = None, pad: float | None = None,
     count: str | None = None, clip_count: bool = False, memory: str | int | None = None, threads: int | None = None,
 ) -> Moments: ...  # fmt: skip
 @overload
@@ -371,7 +372,7 @@ def fit(
 ) -> GroupedMoments: ...  # fmt: skip
 @advised()
 def fit(
-    data: Dataset | Samples,
+    data: Dataset | Samples | Mix,
     columns: Column | str | Sequence[str],
     *,
     by: str | None = None,
@@ -388,8 +389,9 @@ def fit(
 
     Parameters
     ----------
-    data : Dataset or Samples
-        Of samples, the rows that they consist of, each once however many windows it is part of. Fit on the training part only.
+    data : Dataset, Samples or Mix
+        Of samples, the rows that they consist of, each once however many windows it is part of. Fit on the training part only. Of a mixture, the
+        moments of what a loader over it gives: each source comes in by its weight (docs/mixtures.md has the formulas).
     columns : str, list of str, or Column
         Columns of numbers; of a list column, all its elements. With operations, as in ``fb.col(…).log1p()``, the moments are those of their
         results: write :meth:`Column.standardize` after the same operations.
@@ -420,22 +422,27 @@ def fit(
     >>> x = fb.col("prcp", "tmax").standardize(groups, by="gauge_id").fill_nan(0)
     """
     given = dict(locals())
-    if isinstance(data, Samples):
+    datasets = [samples.dataset for samples in data.sources.values()] if isinstance(data, Mix) else []
+    if isinstance(data, Mix):
+        dataset, samples = datasets[0], None
+        if by is not None:
+            raise ValueError(f"by={by!r}: moments by group are of one data set: fit each source of the mixture")
+    elif isinstance(data, Samples):
         dataset, samples = data.dataset, data._core
     elif isinstance(data, Dataset):
         dataset, samples = data, None
     else:
         hint = ": fb.open(…) opens files and frames"
-        if hasattr(data, "state_dict") or hasattr(data, "sources"):
-            hint = ": fit those that the loader is of" if hasattr(data, "state_dict") else ": fit each source, or data that hold all of them"
-        raise TypeError(f"fit() takes a data set or samples, not {type(data).__name__}{hint}")
+        if hasattr(data, "state_dict"):
+            hint = ": fit those that the loader is of"
+        raise TypeError(f"fit() takes a data set, samples or a mixture, not {type(data).__name__}{hint}")
     if isinstance(columns, Mapping):
         raise TypeError("columns= are names or fb.col(…), not outputs by name: a list of names, or fit one output after the other")
     if not isinstance(columns, (Column, Iterable)):
         raise TypeError(f"columns= are names or fb.col(…), and {columns!r} is no column")
     column = columns if isinstance(columns, Column) else col(columns) if isinstance(columns, str) else col(list(columns))
-    for name in column.columns:
-        if name in dataset.schema and dataset.schema[name].kind in ("string", "binary"):
+    for name, one in ((name, one) for name in column.columns for one in datasets or [dataset]):
+        if name in one.schema and one.schema[name].kind in ("string", "binary"):
             raise ValueError(f"column {name!r} holds strings: moments are of numbers (fb.encode({name!r}) numbers names)")
     if column.mask_of:
         raise ValueError(f"{column.mask_of}() is a mask: there is nothing to fit")
@@ -452,7 +459,10 @@ def fit(
         raise TypeError(f"count is a column's name, not {type(count).__name__}: {count!r}")
     options = _options.plain("fit", {**given, "columns": column.columns})
     places = 0 if axis is None else _axis_places(dataset, column.columns[0], axis)
-    found: Any = _forebay.fit(dataset._core, column.ops, samples, by, places, options)
+    if isinstance(data, Mix):
+        found: Any = _forebay.fit_mix(data._given([None] * len(datasets)), column.ops, places, options)
+    else:
+        found = _forebay.fit(dataset._core, column.ops, samples, by, places, options)
     if by is not None:
         return GroupedMoments(Lookup._wrap(found, by), column.columns)
     if axis is None:

@@ -113,17 +113,20 @@ class Mix(Known):
         return [rows[0], *(_alike(self.names, i, rows[0], own) for i, own in enumerate(rows[1:], 1))]
 
     def _open_loader(self, rows: list[Any], options: dict[str, Any]) -> _forebay.Loader:
-        sources = [
+        words = isinstance(self._stop, str)
+        return _forebay.Loader.open_mix(
+            sources=self._given(rows), stop=self._stop if words else "samples", n_samples=0 if words else self._stop, options=options,
+        )  # fmt: skip
+
+    def _given(self, rows: list[Any]) -> list[dict[str, Any]]:
+        """The sources, by name, as the library takes them; `rows`: the outputs of each, or None."""
+        return [
             {
                 "name": name, "samples": samples._opened(), "outputs": _outputs.cores(own),
                 "weights": None if self._weights is None else tuple(row[name] for row in self._weights),
             }
             for (name, samples), own in zip(self._sources.items(), rows)
         ]  # fmt: skip
-        words = isinstance(self._stop, str)
-        return _forebay.Loader.open_mix(
-            sources=sources, stop=self._stop if words else "samples", n_samples=0 if words else self._stop, options=options,
-        )  # fmt: skip
 
 
 def _alike(names: list[str], i: int, first: Any, rows: Any) -> Any:

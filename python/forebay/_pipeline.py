@@ -13,6 +13,7 @@ from ._advice import advised
 from ._dataset import Dataset
 from ._forebay import printable
 from ._loader import Loader
+from ._mix import Mix, mix
 from ._outputs import PipelineOutput
 from ._samples import Samples
 from ._sources import folder, is_path
@@ -31,8 +32,9 @@ class Pipeline:
     def __init__(self, path: str, overrides: tuple[str, ...], cache_dir: str | None, core: Any) -> None:
         self._path, self._overrides, self._cache_dir, self._core = path, overrides, cache_dir, core
         self._dataset: Dataset | None = None
-        self._samples: dict[str | None, PipelineSamples] = {}
+        self._samples: dict[str | None, PipelineSamples | PipelineMix] = {}
         self._outputs: dict[str, PipelineOutput] | None = None
+        self._sources: dict[str, Pipeline] = {name: _PipelineSource(self, name, source) for name, source in core.sources()}
 
     @property
     def path(self) -> str:
@@ -45,15 +47,20 @@ class Pipeline:
         return tuple(self._core.splits())
 
     @property
+    def sources(self) -> dict[str, "Pipeline"]:
+        """Of a file that describes a mixture, what each source is: a pipeline with data, samples, splits and outputs of its own. Else empty."""
+        return dict(self._sources)
+
+    @property
     def dataset(self) -> Dataset:
-        """The data set. Opening it raises what :func:`forebay.open` does, with the place in the file."""
+        """The data set; of a mixture each source has its own. Opening it raises what :func:`forebay.open` does, with the place in the file."""
         if self._dataset is None:
             self._dataset = _PipelineDataset(self)
         return self._dataset
 
     @property
-    def samples(self) -> "PipelineSamples":
-        """All samples, whatever the splits."""
+    def samples(self) -> "PipelineSamples | PipelineMix":
+        """All samples, whatever the splits; of a mixture a :class:`Mix` of them."""
         return self._of(None)
 
     @property
@@ -72,7 +79,7 @@ class Pipeline:
         """The section loader as parameters of :class:`Loader`."""
         return {name: value for name, value in self._section().items() if name not in _NOT_OPTIONS and value is not None}
 
-    def __getitem__(self, split: str) -> "PipelineSamples":
+    def __getitem__(self, split: str) -> "PipelineSamples | PipelineMix":
         if not isinstance(split, str):
             raise TypeError(f"a split is named by a str, not {type(split).__name__}: {split!r}")
         return self._of(split)
@@ -105,7 +112,8 @@ class Pipeline:
 
     def __repr__(self) -> str:
         splits = f": {', '.join(self.splits)}" if self.splits else ""
-        return printable(f"<forebay.Pipeline {self._path}{splits}>")
+        mixed = f", a mixture of {', '.join(self._sources)}" if self._sources else ""
+        return printable(f"<forebay.Pipeline {self._path}{mixed}{splits}>")
 
     def __reduce__(self):
         return (_reopen, (os.path.abspath(self._path), self._overrides, self._cache_dir))
@@ -113,11 +121,63 @@ class Pipeline:
     def _section(self) -> dict[str, Any]:
         return self._core.tree().get("loader") or {}
 
-    def _of(self, split: str | None) -> "PipelineSamples":
-        if split not in self._samples:
+    def _of(self, split: str | None) -> "PipelineSamples | PipelineMix":
+        if split not in self._samples and self._sources:
+            self._samples[split] = PipelineMix(self, split)
+        elif split not in self._samples:
             core, kind = self._core.samples(split)
             self._samples[split] = PipelineSamples(self, split, core, _KINDS[kind])
         return self._samples[split]
+
+    def _loader(self, samples: Any, outputs: Any, options: dict[str, Any], make: Any) -> Loader:
+        """A loader of samples of the file, with its options in place of those that are not given."""
+        given = {**self.options, **options}
+        if "batch_size" not in given and "batch_elements" not in given:
+            raise ValueError(f"{self.path}: loader: batch_size is missing, and none is given (nor batch_elements)")
+        try:
+            return make(samples, outputs, **given)
+        except _forebay.Error as error:
+            if len(error.args) == 1 and isinstance(error.args[0], str):
+                error.args = (self._core.locate(error.args[0]),)
+            raise
+
+
+class _PipelineSource(Pipeline):
+    """A source of a mixture; its loaders have the file's options."""
+
+    def __init__(self, mixture: Pipeline, name: str, core: Any) -> None:
+        super().__init__(mixture._path, mixture._overrides, mixture._cache_dir, core)
+        self._mixture, self._name = mixture, name
+
+    def _section(self) -> dict[str, Any]:
+        return self._mixture._section()
+
+    def __repr__(self) -> str:
+        return printable(f"<source {self._name!r} of {self._path}>")
+
+    def __reduce__(self):
+        return (_source_of, (self._mixture, self._name))
+
+
+class PipelineMix(Mix):
+    """The mixture of a pipeline file: its :meth:`loader` has the file's outputs and options."""
+
+    def __init__(self, pipeline: Pipeline, split: str | None) -> None:
+        section = pipeline._core.tree()["mix"]
+        sources: dict[str, Any] = {name: source._of(split) for name, source in pipeline._sources.items()}
+        made = mix(sources, weights=section.get("weights"), stop=section.get("stop") or "first")
+        super().__init__(made._sources, made._weights, made._stop)
+        self._pipeline, self._split = pipeline, split
+
+    def loader(self, outputs: Any = None, **options: Any) -> Loader:
+        """As :meth:`Mix.loader`; what is not given is the file's."""
+        if outputs is None:
+            each = {name: source.outputs or None for name, source in self._pipeline._sources.items()}
+            outputs = each if any(each.values()) else None
+        return self._pipeline._loader(self, outputs, options, Mix.loader)
+
+    def __reduce__(self):
+        return (_samples_of, (self._pipeline, self._split))
 
 
 class PipelineSamples(Samples):
@@ -129,17 +189,7 @@ class PipelineSamples(Samples):
 
     def loader(self, outputs: Any = None, **options: Any) -> Loader:
         """As :meth:`Samples.loader`; what is not given is the file's."""
-        given = {**self._pipeline.options, **options}
-        if "batch_size" not in given and "batch_elements" not in given:
-            raise ValueError(f"{self._pipeline.path}: loader: batch_size is missing, and none is given (nor batch_elements)")
-        if outputs is None:
-            outputs = self._pipeline.outputs or None
-        try:
-            return Loader(self, outputs, **given)
-        except _forebay.Error as error:
-            if len(error.args) == 1 and isinstance(error.args[0], str):
-                error.args = (self._pipeline._core.locate(error.args[0]),)
-            raise
+        return self._pipeline._loader(self, self._pipeline.outputs or None if outputs is None else outputs, options, Loader)
 
     def _file_outputs(self) -> Any:
         return self._pipeline.outputs or None
@@ -171,7 +221,11 @@ def _reopen(path: str, overrides: tuple[str, ...], cache_dir: str | None) -> Pip
     return Pipeline(path, overrides, cache_dir, _forebay.open_pipeline(path, overrides, cache_dir))
 
 
-def _samples_of(pipeline: Pipeline, split: str | None) -> PipelineSamples:
+def _source_of(pipeline: Pipeline, name: str) -> Pipeline:
+    return pipeline._sources[name]
+
+
+def _samples_of(pipeline: Pipeline, split: str | None) -> PipelineSamples | PipelineMix:
     return pipeline._of(split)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _forebay, _html
+from ._forebay import printable
 from ._sizes import bar, format_bytes, format_count, format_ns
 
 SCHEMA = 1  # of reports as JSON: raised when a key changes its meaning or goes
@@ -49,6 +50,36 @@ class Span:
 
     calls: int
     ns: int
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceReport:
+    """What a loader over a mixture has done so far with one source.
+
+    Attributes
+    ----------
+    name : str
+    samples, bytes_read : int
+    wait_ns : int
+        Time of the program that it waited for batches of which this source's samples were decoded last.
+    padding : float
+        Share of the source's rows of padded outputs that is padding, measured on batches of epoch 0.
+    samples_per_batch, files_per_batch : float
+        Of a batch, on average: the source's samples, and the distinct files that they are from.
+    """
+
+    name: str
+    samples: int
+    bytes_read: int
+    wait_ns: int
+    padding: float
+    samples_per_batch: float
+    files_per_batch: float
+
+    def since(self, earlier: "SourceReport") -> "SourceReport":
+        """What happened after an earlier report of the same source."""
+        counts = {name: getattr(self, name) - getattr(earlier, name) for name in ("samples", "bytes_read", "wait_ns")}
+        return dataclasses.replace(self, **counts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,6 +265,8 @@ class Report:
         How long waits for a batch took: middles of ranges of nanoseconds, and how many fell into each. Of a transform, of the last 4,096.
     spans : dict of str to Span
         The program's own spans that have ended since the loader was made.
+    sources : tuple of SourceReport
+        Of a mixture, one for each source; else empty.
     """
 
     epochs_begun: int
@@ -307,6 +340,7 @@ class Report:
     mixing: str
     waits: tuple[tuple[int, int], ...] = dataclasses.field(default=(), repr=False)
     spans: Mapping[str, Span] = dataclasses.field(default_factory=dict)
+    sources: tuple[SourceReport, ...] = ()
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Report":
@@ -320,9 +354,11 @@ class Report:
         if values.get("schema", SCHEMA) > SCHEMA:
             raise ValueError(f"the report has schema {values['schema']}, which a newer forebay wrote: this one reads up to {SCHEMA}")
         try:
-            given = {field.name: values[field.name] for field in dataclasses.fields(cls) if field.name not in ("waits", "spans")}
+            given = {field.name: values[field.name] for field in dataclasses.fields(cls) if field.name not in ("waits", "spans", "sources")}
             given["waits"] = tuple((ns, n) for ns, n in values.get("waits", ()))
             given["spans"] = {name: Span(**span) for name, span in values.get("spans", {}).items()}
+            known = [field.name for field in dataclasses.fields(SourceReport)]
+            given["sources"] = tuple(SourceReport(**{name: source[name] for name in known}) for source in values.get("sources", ()))
             given["cures"] = tuple(Cure(**{f.name: cure[f.name] for f in dataclasses.fields(Cure)}) for cure in values["cures"])
             given["epochs"] = tuple(map(Epoch.from_dict, values["epochs"]))
         except KeyError as error:
@@ -334,9 +370,11 @@ class Report:
 
         Quantiles and `waits`, `spans`, figures of the order and `epochs` stay those of this report.
         """
-        own = ("schema", "waits", "spans")  # not the library's
+        own = ("schema", "waits", "spans", "sources")  # not the library's
         now, before = ({name: value for name, value in report.to_dict().items() if name not in own} for report in (self, earlier))
-        return dataclasses.replace(Report.from_dict({**now, **_forebay.report_since(now, before)}), waits=self.waits, spans=self.spans)
+        sources = tuple(source.since(then) for source, then in zip(self.sources, earlier.sources))
+        since = Report.from_dict({**now, **_forebay.report_since(now, before)})
+        return dataclasses.replace(since, waits=self.waits, spans=self.spans, sources=sources)
 
     @property
     def samples_per_second(self) -> float:
@@ -361,7 +399,8 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """All attributes as a plain dict, with ``"schema": 1``, for JSON or a logger. docs/diagnosis.md describes it."""
         values = dataclasses.asdict(self)
-        return {"schema": SCHEMA, **values, "cures": list(values["cures"]), "epochs": [epoch.to_dict() for epoch in self.epochs]}
+        lists = {"cures": list(values["cures"]), "epochs": [epoch.to_dict() for epoch in self.epochs], "sources": list(values["sources"])}
+        return {"schema": SCHEMA, **values, **lists}
 
     def to_json(self) -> str:
         """The same as JSON text. The command writes reports in this form too."""
@@ -418,6 +457,12 @@ class Report:
         ]
         if self.mixing:
             lines.append(f"mixing   {self.mixing}")
+        for source in self.sources:
+            padded = f", padding {source.padding:.1%}" if source.padding else ""
+            lines.append(
+                f"source   {printable(source.name)}: {format_count(source.samples)} samples, {format_bytes(source.bytes_read)} read, "
+                f"waited {format_ns(source.wait_ns)} for it; a batch has {source.samples_per_batch:.1f} of {source.files_per_batch:.1f} files{padded}"
+            )
         if self.verdict:
             lines += [f"verdict  {self.verdict}", f"         confidence {self.confidence:.2f}: {self.reason}"]
         lines += [f"cure     {cure.change}: × {cure.factor:.2g}, {cure.samples_per_second:,.0f} samples/s. {cure.why}" for cure in self.cures]

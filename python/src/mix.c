@@ -1,4 +1,4 @@
-/* Loaders over mixtures, by name: what forebay/_mix.py describes. */
+/* Loaders and moments over mixtures, by name: what forebay/_mix.py describes. */
 #include "loader.h"
 
 /* The weights of source i, one an epoch, into their column of the rows. */
@@ -66,6 +66,46 @@ static int parse_stop(const char *word, fby_mix_stop *out)
     return -1;
 }
 
+static void close_samples(fby_mix_source *sources, size_t n)
+{
+    for (size_t i = 0; sources && i < n; i++)
+        fby_samples_close(sources[i].samples); /* not the last reference: the list holds one */
+}
+
+/* fit_mix(sources, ops, places, options): what fit() gives, of a mixture. */
+PyObject *fbpy_fit_mix(PyObject *module, PyObject *args)
+{
+    fbpy_state *state = PyModule_GetState(module);
+    PyObject *list, *ops, *given, *result = NULL;
+    unsigned long long places;
+    fby_mix mix = {.size = sizeof mix, .source_size = sizeof(fby_mix_source)};
+    fby_fit_opts opts = {FBY_FIT_SIZES};
+    fby_mix_source *sources = NULL;
+    fby_moments *moments = NULL;
+    fby_error err = {.file_offset = -1};
+    fbpy_room room = {0};
+    size_t n;
+    fby_status status;
+    if (!PyArg_ParseTuple(args, "O!O!KO!", &PyList_Type, &list, &PyTuple_Type, &ops, &places, &PyDict_Type, &given))
+        return NULL;
+    mix.n_sources = (size_t)PyList_Size(list);
+    if (fbpy_options_parse(FBY_OPTIONS_FIT, given, &room, &opts) < 0 ||
+        fbpy_ops_parse(ops, opts.n_columns, &room, &opts.ops, &opts.n_ops) < 0 ||
+        !(mix.sources = sources = fbpy_room_take(&room, mix.n_sources + 1, sizeof *sources)) ||
+        parse_mix(state, list, &room, sources, &mix) < 0)
+        goto done;
+    opts.n_each = (size_t)places;
+    n = opts.n_columns * (places ? opts.n_each : 1); /* fits: an array of so many places has been opened */
+    if (!(moments = fbpy_room_take(&room, n + 1, sizeof *moments)))
+        goto done;
+    FBPY_WAIT(status, fby_fit_mix(&mix, &opts, moments, &err));
+    result = status == FBY_OK ? fbpy_moments_list(moments, n) : fbpy_raise(state, status, &err);
+done:
+    close_samples(sources, mix.n_sources);
+    fbpy_room_free(&room);
+    return result;
+}
+
 PyObject *fbpy_loader_open_mix(PyObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *keywords[] = {"sources", "stop", "n_samples", "options", NULL};
@@ -93,8 +133,7 @@ PyObject *fbpy_loader_open_mix(PyObject *type, PyObject *args, PyObject *kwargs)
     FBPY_WAIT(status, fby_loader_open_mix(&mix, &opts, &handle, &err));
     self = status == FBY_OK ? fbpy_loader_of((PyTypeObject *)type, handle, opts.transform_pulled) : fbpy_raise(state, status, &err);
 done:
-    for (size_t i = 0; sources && i < mix.n_sources; i++)
-        fby_samples_close(sources[i].samples); /* not the last reference: the list holds one */
+    close_samples(sources, mix.n_sources);
     fbpy_room_free(&room);
     return self;
 }

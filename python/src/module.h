@@ -168,7 +168,10 @@ PyObject *fbpy_lookup_new(fbpy_state *state, fby_lookup *table);
 fby_lookup *fbpy_lookup_of(fbpy_state *state, PyObject *value, fbpy_room *room);
 
 /* ops.c */
-extern PyMethodDef fbpy_ops_functions[]; /* fit */
+extern PyMethodDef fbpy_ops_functions[];                  /* fit, fit_mix */
+PyObject *fbpy_fit_mix(PyObject *module, PyObject *args); /* mix.c */
+/** A list of (count, missing, mean, std, min, max). */
+PyObject *fbpy_moments_list(const fby_moments *m, size_t n);
 /* pack.c */
 extern PyMethodDef fbpy_pack_functions[];
 /** Operations from ((kind's word, a, b), …), a and b a number each or a tuple of one a column; memory from `room`. 0, or -1 with an exception. */

@@ -60,7 +60,7 @@ int fbpy_ops_parse(PyObject *ops, size_t n_columns, fbpy_room *room, const fby_o
     return list ? 0 : -1;
 }
 
-static PyObject *to_list(const fby_moments *m, size_t n)
+PyObject *fbpy_moments_list(const fby_moments *m, size_t n)
 {
     PyObject *result = PyList_New((Py_ssize_t)n);
     for (size_t i = 0; result && i < n; i++) {
@@ -105,7 +105,7 @@ static PyObject *fit(PyObject *module, PyObject *args)
     if (status != FBY_OK)
         result = fbpy_raise(state, status, &err);
     else
-        result = by ? fbpy_lookup_new(state, table) : to_list(moments, n);
+        result = by ? fbpy_lookup_new(state, table) : fbpy_moments_list(moments, n);
 done:
     /* Never with the GIL held: the last reference to a dataset may give Python buffers back. */
     Py_BEGIN_ALLOW_THREADS fby_dataset_close(ds);
@@ -115,6 +115,9 @@ done:
 }
 
 PyMethodDef fbpy_ops_functions[] = {
+    {"fit_mix", fbpy_fit_mix, METH_VARARGS,
+     "fit_mix(sources, ops, places, options)\n--\n\n"
+     "The same over a mixture: dicts of name, samples, outputs (None) and weights, as of Loader.open_mix."},
     {"fit", fit, METH_VARARGS,
      "fit(dataset, ops, samples, by, places, options)\n--\n\n"
      "A list of (count, missing, mean, std, min, max), one a column, or one for each place of each; by group, a Lookup."},

@@ -6,8 +6,9 @@
 #include "module.h"
 
 typedef struct pipeline_object {
-    PyObject_HEAD fby_pipeline *handle; /* owned */
-    bool busy;
+    PyObject_HEAD fby_pipeline *handle; /* owned, but of a source: then borrowed from the mixture's */
+    struct pipeline_object *mixture;    /* owned: a reference; NULL where this is no source of one */
+    bool busy;                          /* also for its sources: they share tables */
 } pipeline_object;
 
 /* --- trees ---------------------------------------------------------------------------------------------------------------- */
@@ -135,10 +136,24 @@ static const fby_node *to_node(PyObject *value, fbpy_room *room)
 static void pipeline_dealloc(PyObject *op)
 {
     PyTypeObject *type = Py_TYPE(op);
-    fby_pipeline *handle = ((pipeline_object *)op)->handle;
+    pipeline_object *self = (pipeline_object *)op;
+    fby_pipeline *handle = self->mixture ? NULL : self->handle;
+    Py_XDECREF(self->mixture);
     Py_BEGIN_ALLOW_THREADS fby_pipeline_close(handle);
     Py_END_ALLOW_THREADS PyObject_Free(op);
     Py_DECREF(type);
+}
+
+static PyObject *object_of(fbpy_state *state, fby_pipeline *handle, pipeline_object *mixture)
+{
+    pipeline_object *self = PyObject_New(pipeline_object, state->pipeline_type);
+    if (self) {
+        self->handle = handle;
+        self->mixture = mixture;
+        self->busy = false;
+        Py_XINCREF(mixture);
+    }
+    return (PyObject *)self;
 }
 
 static PyObject *open_pipeline(PyObject *module, PyObject *args)
@@ -164,14 +179,10 @@ static PyObject *open_pipeline(PyObject *module, PyObject *args)
     fbpy_room_free(&room);
     if (status != FBY_OK)
         return fbpy_raise(state, status, &err);
-    pipeline_object *self = PyObject_New(pipeline_object, state->pipeline_type);
-    if (!self) {
+    PyObject *self = object_of(state, handle, NULL);
+    if (!self)
         fby_pipeline_close(handle);
-        return NULL;
-    }
-    self->handle = handle;
-    self->busy = false;
-    return (PyObject *)self;
+    return self;
 }
 
 /* write_tree(path, root, rows of outputs or None, ((lookup, name), …)) */
@@ -222,13 +233,19 @@ PyMethodDef fbpy_pipeline_functions[] = {
 
 static fby_pipeline *begin(PyObject *op)
 {
-    pipeline_object *self = (pipeline_object *)op;
-    if (self->busy) {
+    pipeline_object *self = (pipeline_object *)op, *first = self->mixture ? self->mixture : self;
+    if (first->busy) {
         fbpy_raise_text(fbpy_state_of(op), FBY_E_STATE, "another thread is opening this pipeline");
         return NULL;
     }
-    self->busy = true;
+    first->busy = true;
     return self->handle;
+}
+
+static void end(PyObject *op)
+{
+    pipeline_object *self = (pipeline_object *)op;
+    (self->mixture ? self->mixture : self)->busy = false;
 }
 
 static PyObject *pipeline_dataset(PyObject *op, PyObject *unused)
@@ -241,7 +258,7 @@ static PyObject *pipeline_dataset(PyObject *op, PyObject *unused)
     if (!handle)
         return NULL;
     FBPY_WAIT(status, fby_pipeline_dataset(handle, &ds, &err));
-    ((pipeline_object *)op)->busy = false;
+    end(op);
     return status == FBY_OK ? fbpy_dataset_new(fbpy_state_of(op), fby_dataset_ref(ds)) : fbpy_raise(fbpy_state_of(op), status, &err);
 }
 
@@ -257,11 +274,21 @@ static PyObject *pipeline_samples(PyObject *op, PyObject *args)
     if (!handle)
         return NULL;
     FBPY_WAIT(status, fby_pipeline_samples(handle, split, &samples, &err));
-    ((pipeline_object *)op)->busy = false;
+    end(op);
     if (status != FBY_OK)
         return fbpy_raise(fbpy_state_of(op), status, &err);
     PyObject *core = fbpy_samples_new(fbpy_state_of(op), fby_samples_ref(samples));
     return core ? Py_BuildValue("Ni", core, (int)fby_samples_kind(samples)) : NULL;
+}
+
+/* "columns", "source", … */
+static const char *from_word(fby_source_kind from)
+{
+    const fby_option *o;
+    for (size_t i = 0; (o = fby_option_at(FBY_OPTIONS_OUTPUT, i)); i++)
+        if (strcmp(o->field, "from") == 0)
+            return o->choices[from];
+    return "";
 }
 
 static PyObject *pipeline_outputs(PyObject *op, PyObject *unused)
@@ -274,7 +301,7 @@ static PyObject *pipeline_outputs(PyObject *op, PyObject *unused)
     if (!handle)
         return NULL;
     FBPY_WAIT(status, fby_pipeline_outputs(handle, &opts, &err));
-    ((pipeline_object *)op)->busy = false;
+    end(op);
     if (status != FBY_OK)
         return fbpy_raise(fbpy_state_of(op), status, &err);
     const fby_output *outputs = opts.outputs;
@@ -288,7 +315,7 @@ static PyObject *pipeline_outputs(PyObject *op, PyObject *unused)
             else
                 PyTuple_SET_ITEM(columns, (Py_ssize_t)c, name);
         }
-        PyObject *row = columns ? Py_BuildValue("siN", outputs[i].name, (int)outputs[i].from, columns) : NULL;
+        PyObject *row = columns ? Py_BuildValue("ssN", outputs[i].name, from_word(outputs[i].from), columns) : NULL;
         if (!row)
             Py_CLEAR(list);
         else
@@ -306,7 +333,7 @@ static const fby_output *output_at(PyObject *op, Py_ssize_t i)
     if (!handle)
         return NULL;
     fby_status status = fby_pipeline_outputs(handle, &opts, &err);
-    ((pipeline_object *)op)->busy = false;
+    end(op);
     if (status == FBY_OK && i >= 0 && (size_t)i < opts.n_outputs)
         return &opts.outputs[i];
     if (status == FBY_OK)
@@ -363,6 +390,22 @@ static PyObject *pipeline_splits(PyObject *op, PyObject *unused)
     return list;
 }
 
+static PyObject *pipeline_sources(PyObject *op, PyObject *unused)
+{
+    (void)unused;
+    PyObject *list = PyList_New(0);
+    fby_pipeline *handle = ((pipeline_object *)op)->handle, *source;
+    const char *name;
+    for (size_t i = 0; list && (source = fby_pipeline_source(handle, i, &name)); i++) {
+        PyObject *core = object_of(fbpy_state_of(op), source, (pipeline_object *)op);
+        PyObject *pair = core ? Py_BuildValue("sN", name, core) : NULL;
+        if (!pair || PyList_Append(list, pair) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(pair);
+    }
+    return list;
+}
+
 /* The message of an error of a loader over its outputs, with the place in the file before it. */
 static PyObject *pipeline_locate(PyObject *op, PyObject *message)
 {
@@ -383,6 +426,7 @@ static PyMethodDef k_methods[] = {
      "keys(i)\n--\n\nThe Lookup whose keys the values of output i are places in, where it is encoded; else None."},
     {"tree", pipeline_tree, METH_NOARGS, "tree()\n--\n\nThe file as plain values."},
     {"splits", pipeline_splits, METH_NOARGS, "splits()\n--\n\nNames of the splits."},
+    {"sources", pipeline_sources, METH_NOARGS, "sources()\n--\n\nA list of (name, Pipeline), of a mixture."},
     {"locate", pipeline_locate, METH_O, "locate(message)\n--\n\nA loader's error message with the output's place in the file."},
     {NULL, NULL, 0, NULL},
 };

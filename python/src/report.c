@@ -52,11 +52,26 @@ static PyObject *waits_of(const fby_loader *loader)
     return list;
 }
 
+static PyObject *sources_of(fby_loader *loader)
+{
+    const size_t n = fby_loader_source_count(loader);
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && n > 1 && i < n; i++) {
+        fby_source_report r = {.size = sizeof r};
+        PyObject *one = fby_loader_source_report(loader, i, &r, NULL) == FBY_OK ? fbpy_options_dict(FBY_OPTIONS_SOURCE, &r) : PyDict_New();
+        if (!one || PyList_Append(list, one) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(one);
+    }
+    return list;
+}
+
 PyObject *fbpy_report_dict(fby_loader *loader, const fby_report *r)
 {
     PyObject *dict = fbpy_options_dict(FBY_OPTIONS_REPORT, r);
     if (dict && (put(dict, "cures", cures_of(r)) < 0 ||
-                 (loader && (put(dict, "epochs", epochs_of(loader, r->n_epochs)) < 0 || put(dict, "waits", waits_of(loader)) < 0))))
+                 (loader && (put(dict, "epochs", epochs_of(loader, r->n_epochs)) < 0 || put(dict, "waits", waits_of(loader)) < 0 ||
+                             put(dict, "sources", sources_of(loader)) < 0))))
         Py_CLEAR(dict);
     return dict;
 }

@@ -155,6 +155,16 @@ static void prefetch(const fby_loader *l, const fby_batch *b)
         __builtin_prefetch(at, 1);
 }
 
+/* The batch that the queue hands out next has come to the consumer. */
+static void count_sources(fby_loader *l, const fby__finished *batch)
+{
+    const uint32_t *counts = l->queue.of_sources + l->queue.next % l->config.depth * l->n_sources;
+    if (l->n_sources == 1)
+        fby__trace_add_alone(&l->sources[0].handed, batch->samples);
+    for (uint32_t i = 0; l->queue.of_sources && i < l->n_sources; i++)
+        fby__trace_add_alone(&l->sources[i].handed, counts[i]);
+}
+
 /* Wait for the next batch: FBY_OK with *out filled, FBY_END, FBY_TIMEOUT, FBY_E_CANCELLED, or FBY_E_STATE after an error. */
 /* *out_ready: how many batches lie ready from the next one on. */
 static fby_status pop(fby_loader *l, uint64_t now, int64_t timeout_ns, fby__finished *out, uint32_t *out_ready, fby_error *err)
@@ -172,6 +182,8 @@ static fby_status pop(fby_loader *l, uint64_t now, int64_t timeout_ns, fby__fini
         else if (slot->ready) {
             *out = *slot;
             *slot = (fby__finished){0};
+            if (!out->failed)
+                count_sources(l, out);
             const fby__finished *next = &l->queue.ring[++l->queue.next % l->config.depth];
             prefetch(l, next->batch);
             l->queue.n_ready--;
@@ -223,7 +235,7 @@ static void add_events(fby_loader *l, uint64_t entered, uint64_t now)
         .kind = FBY__EVENT_LEVEL, .name = "memory held", .what = "bytes", .begin_ns = now, .number = fby__ledger_charged_bytes()});
 }
 
-static void account_wait(fby_loader *l, uint64_t entered, fby_status status)
+static void account_wait(fby_loader *l, uint64_t entered, fby_status status, uint32_t source)
 {
     const uint64_t now = fby__now_ns(), waited = l->consumer.waited_ns + (now - entered);
     fby__trace_stage_alone(&l->engine.trace, FBY__STAGE_WAIT, now - entered);
@@ -234,6 +246,7 @@ static void account_wait(fby_loader *l, uint64_t entered, fby_status status)
     if (status != FBY_OK)
         return;
     fby__histogram_add(&l->engine.trace.wait, waited);
+    fby__trace_add_alone(&l->sources[source].wait_ns, waited);
     if (waited > atomic_load_explicit(&l->consumer.wait_max_ns, memory_order_relaxed))
         atomic_store_explicit(&l->consumer.wait_max_ns, waited, memory_order_relaxed);
     if (!atomic_load_explicit(&l->consumer.first_batch_ns, memory_order_relaxed)) {
@@ -258,9 +271,9 @@ static void account_work(fby_loader *l, uint64_t now)
 }
 
 /* A batch was waited for, or the end of the epoch. */
-static void account_result(fby_loader *l, uint64_t entered, fby_status status)
+static void account_result(fby_loader *l, uint64_t entered, fby_status status, uint32_t source)
 {
-    account_wait(l, entered, status);
+    account_wait(l, entered, status, source);
     if (status != FBY_END)
         return;
     end_epoch(l, atomic_load_explicit(&l->consumer.last_return_ns, memory_order_relaxed));
@@ -333,7 +346,7 @@ static fby_status take(fby_loader *l, bool result, int64_t timeout_ns, fby__fini
     }
     if (cpu)
         fby__trace_add_alone(&l->consumer.cpu_ns, CPU_SAMPLE * (fby__thread_cpu_ns() - cpu));
-    account_result(l, entered, status);
+    account_result(l, entered, status, out->last_source);
     return status;
 }
 

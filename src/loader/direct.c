@@ -422,7 +422,7 @@ fby_status fby__direct_choose(fby_loader *l, fby_error *err)
     const uint64_t batches = reach(l);
     if (!is_possible(l) || (double)kept > LEAST_KEPT * (double)blocks || batches > MOST_BATCHES)
         return FBY_OK;
-    const uint64_t io = l->memory.max_io_bytes ? fby__slab_class_bytes(l->memory.max_io_bytes) : 0,
+    const uint64_t io = (l->memory.max_io_bytes ? fby__slab_class_bytes(l->memory.max_io_bytes) : 0) + l->memory.reads_bytes,
                    most_jobs = (uint64_t)l->config.n_threads * 2 + 2;
     const uint64_t phases = fby__max_u64(2, fby__div_up_u64(2 * most_jobs, fby__plan_own_streams(l->plan))); /* of a stream, at once */
     const uint64_t least = batches + batches / 4 + 2, enough = batches * phases + l->config.depth;

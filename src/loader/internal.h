@@ -2,7 +2,7 @@
  * The loader's parts, private to src/loader.
  *
  *   outputs.c   what the user asked for → panels to decode and copies to make; outputs_*.c are its parts
- *   memory.c    what a plan needs at least, against the budget; memory_values.c  batches whose samples differ in length;
+ *   memory.c    what a plan needs at least, against the budget; memory_costs.c  what each block takes; memory_values.c  batches whose samples differ in length;
  *               memory_lengths.c  what lists and strings really take
  *   loader.c    open, close; sources.c  the data sets that samples come from
  *   schedule.c  the pump: which block to load, which batch to start, in schedule order; schedule_epoch.c  epochs begin and end;
@@ -79,10 +79,11 @@ fby_status fby__loader_resolve(fby__loader_source *in, const fby_loader_opts *op
 /* memory_lengths.c */
 /** With a budget for everything, raise `capacity` to what lists and strings take, and set `lengths`. Reads their columns. */
 fby_status fby__loader_read_lengths(fby__loader_source *in, fby_error *err);
-/* memory.c */
+/* memory_costs.c */
 fby_status fby__loader_costs(fby_loader *l, fby_error *err);
 uint64_t fby__loader_capacity(const fby__loader_source *in, uint32_t block, const fby__read_panel *panel);
 size_t fby__loader_entry_bytes(const fby__loader_source *in, uint32_t block, uint64_t rows);
+/* memory.c */
 uint32_t fby__loader_jobs(const fby_loader *l);
 uint64_t fby__loader_fixed_bytes(const fby_loader *l);
 /** What the minimum would be if every block stayed decoded. */

@@ -63,11 +63,12 @@ static fby_status open_reader(fby__loader_source *in, bool buffered, fby_error *
                                .account = e->account,
                                .store = e->store,
                                .trace = &e->trace,
+                               .bytes_read = &in->bytes_read,
                                .stop = &l->schedule.stop,
                                .buffers = buffered ? &e->read_buffers : NULL,
                                .asks_sink = true,
-                               .reserved_bytes = l->memory.scratch_bytes,
-                               .beside = in == l->sources ? NULL : &l->sources[0].reader};
+                               .reserved_bytes = l->sources[in->scratch_of].scratch_bytes,
+                               .beside = in == &l->sources[in->scratch_of] ? NULL : &l->sources[in->scratch_of].reader};
     return fby__reader_open(&in->reader, err);
 }
 
@@ -144,8 +145,9 @@ bool fby__load_room(fby__read *read, size_t bytes) { return reserve_more(fby__lo
 bool fby__load_rest_locked(fby_loader *l)
 {
     bool any = fby__spares_rest(&l->engine.read_buffers);
-    for (int i = 0; i < l->config.n_threads; i++)
-        any |= fby__reader_rest(&l->sources[0].reader, i);
+    for (uint32_t s = 0; s < l->n_sources; s++)
+        for (int i = 0; l->sources[s].scratch_of == s && i < l->config.n_threads; i++)
+            any |= fby__reader_rest(&l->sources[s].reader, i);
     return any;
 }
 

@@ -72,6 +72,8 @@ static fby_status create_flights(fby_loader *l, fby_error *err)
 {
     l->schedule.flights = fby__calloc(l->config.depth, sizeof *l->schedule.flights);
     l->queue.ring = fby__calloc(l->config.depth, sizeof *l->queue.ring);
+    if (l->n_sources > 1 && !(l->queue.of_sources = fby__calloc(l->config.depth, l->n_sources * sizeof *l->queue.of_sources)))
+        return fby__fail_nomem(err, "the batches in flight");
     if (!l->schedule.flights || !l->queue.ring)
         return fby__fail_nomem(err, "the batches in flight");
     for (uint32_t i = 0; i < l->config.depth; i++)
@@ -103,7 +105,7 @@ static fby_status start(fby_loader *l, fby_error *err)
     FBY__TRY(fby__account_open(l->memory.budget_bytes, &l->engine.account, err));
     l->memory.everything_bytes = fby__loader_everything_bytes(l);
     fby__account_promise(l->engine.account, l->memory.everything_bytes);
-    fby__account_charge(l->engine.account, fby__loader_fixed_bytes(l));
+    fby__account_charge(l->engine.account, fby__loader_fixed_bytes(l) + l->memory.max_jobs * l->memory.reads_bytes);
     fby__account_charge(l->engine.account, l->memory.store_bytes);
     if (l->memory.store_bytes)
         FBY__TRY(fby__chunk_store_create(l->memory.store_bytes, NULL, &l->engine.store, err));
@@ -197,14 +199,14 @@ static uint32_t list_paddings(const fby_loader *l, fby__padding *out)
     return n;
 }
 
-/* How an epoch 0 mixes. */
-static fby_status mixing_of(const fby_loader *l, const fby__epoch *epoch, fby__mixing *out, fby_error *err)
+/* How an epoch 0 mixes. out_sources: one a source. */
+static fby_status mixing_of(const fby_loader *l, const fby__epoch *epoch, fby__mixing *out, fby__source_mixing *out_sources, fby_error *err)
 {
     enum { BATCHES = 64 };
     fby__padding *paddings = fby__calloc(l->outputs.shape->n_outputs, sizeof *paddings);
     if (!paddings)
         return fby__fail_nomem(err, "mixing of an epoch");
-    const fby_status status = fby__plan_mixing(epoch, BATCHES, paddings, list_paddings(l, paddings), out, err);
+    const fby_status status = fby__plan_mixing_by_source(epoch, BATCHES, paddings, list_paddings(l, paddings), out, out_sources, err);
     fby__free(paddings);
     return status;
 }
@@ -212,7 +214,12 @@ static fby_status mixing_of(const fby_loader *l, const fby__epoch *epoch, fby__m
 /* How epoch 0 mixes, and what padding would waste without length buckets. */
 static fby_status measure(fby_loader *l, const fby_loader_opts *opts, const fby__epoch *first, fby_error *err)
 {
-    FBY__TRY(mixing_of(l, first, &l->mixing, err));
+    fby__source_mixing *sources = fby__calloc(l->n_sources, sizeof *sources);
+    const fby_status measured = sources ? mixing_of(l, first, &l->mixing, sources, err) : fby__fail_nomem(err, "mixing of an epoch");
+    for (uint32_t i = 0; sources && i < l->n_sources; i++)
+        l->sources[i].mixing = sources[i];
+    fby__free(sources);
+    FBY__TRY(measured);
     l->padding_unsorted = l->mixing.padding;
     if (!l->config.asked.bucket_samples)
         return FBY_OK;
@@ -224,7 +231,7 @@ static fby_status measure(fby_loader *l, const fby_loader_opts *opts, const fby_
     unsorted.streams = fby__plan_world_size(l->plan);
     fby_status status = fby__loader_plan(l, &unsorted, l->config.superbatch_samples, &plan, err);
     if (status == FBY_OK && (status = fby__epoch_create(plan, 0, &epoch, err)) == FBY_OK)
-        status = mixing_of(l, epoch, &mixing, err);
+        status = mixing_of(l, epoch, &mixing, NULL, err);
     if (status == FBY_OK)
         l->padding_unsorted = mixing.padding;
     fby__epoch_destroy(epoch);
@@ -332,6 +339,7 @@ void fby_loader_close(fby_loader *l)
     }
     fby__free(l->schedule.flights);
     fby__free(l->queue.ring);
+    fby__free(l->queue.of_sources);
     fby__load_jobs_destroy(l);
     if (l->engine.delivery && l->engine.delivery->fini)
         l->engine.delivery->fini(l);

@@ -21,145 +21,7 @@
 
 #define AUTO_BYTES ((uint64_t)256 << 20) /* a budget that nobody stated is no smaller: room for strings that expand */
 
-/* What a list or string panel of a block has room for; 0 for dense ones. */
-uint64_t fby__loader_capacity(const fby__loader_source *in, uint32_t block, const fby__read_panel *panel)
-{
-    return panel->variable == UINT32_MAX ? 0 : in->capacity[(size_t)block * in->n_variable + panel->variable];
-}
-
-/* Bytes of all panels of a block with these rows. */
-size_t fby__loader_entry_bytes(const fby__loader_source *in, uint32_t block, uint64_t rows)
-{
-    size_t total = 0, bytes;
-    for (uint32_t i = 0; i < in->n_panels; i++) {
-        const fby__read_panel *p = &in->panels[i];
-        if (fby__panel_bytes(&p->layout, rows, fby__loader_capacity(in, block, p), &bytes, NULL) != FBY_OK ||
-            !fby__add_checked(total, bytes, &total))
-            return SIZE_MAX / 4;
-    }
-    return total;
-}
-
 static size_t slab_bytes(size_t bytes) { return bytes ? fby__slab_class_bytes(bytes) : 0; }
-
-/* Room for one variable panel of one block: levels bound elements, stored bytes bound strings. */
-static uint64_t capacity_of(const fby__read_panel *p, const fby__table *table, const fby__block *block, const fby__file_column *origin)
-{
-    if (origin->origin == FBY__ORIGIN_CONSTANT)
-        return p->layout.kind == FBY__PANEL_BYTES ? strlen(origin->constant) : 0;
-    if (origin->origin == FBY__ORIGIN_MISSING)
-        return 0;
-    fby__leaf_bounds bounds;
-    table->ops->leaf_bounds(table, block->group, block->row_begin, block->row_end, origin->leaf, &bounds);
-    return p->layout.kind == FBY__PANEL_RAGGED ? bounds.n_values : bounds.uncompressed_bytes;
-}
-
-/* Reading and decoding rows of one group: what it takes for all columns. */
-static void cost_of_segment(fby__loader_source *in, const fby__block *block, const fby__read_segment *seg, const fby__table *table,
-                            fby__block_cost *cost)
-{
-    fby_loader *l = in->loader;
-    uint64_t pages = 0, largest = 0;
-    fby__file_column origin;
-    for (uint32_t c = 0; c < in->n_columns; c++) {
-        fby__dataset_file_column(in->ds, block->file, &in->columns[c], &origin);
-        if (origin.origin != FBY__ORIGIN_LEAF)
-            continue;
-        fby__leaf_bounds bounds;
-        table->ops->leaf_bounds(table, seg->group, seg->row_begin, seg->row_end, origin.leaf, &bounds);
-        cost->io_bytes += bounds.compressed_bytes + FBY__READ_GAP_BYTES;
-        pages += fby__min_u64(bounds.scratch_bytes, FBY__SCRATCH_BYTES);
-        largest = fby__max_u64(largest, bounds.scratch_bytes);
-        l->memory.shared_bytes += bounds.shared_bytes;
-    }
-    /* tiles and values of a run (800 KiB from Parquet, 576 from Arrow), levels, codec contexts */
-    l->memory.scratch_bytes =
-        fby__max_u64(l->memory.scratch_bytes, (3u << 19) + fby__max_u64(largest, fby__min_u64(pages, FBY__SCRATCH_BYTES)));
-}
-
-static fby_status cost_of_block(fby__loader_source *in, uint32_t b, const fby__table *table, fby_error *err)
-{
-    fby_loader *l = in->loader;
-    const fby__block *block = fby__dataset_block(in->ds, b);
-    fby__block_cost *cost = &in->cost[b];
-    fby__read_segment one, *segments = &one;
-    fby__file_column origin;
-    cost->samples = cost->least = cost->most = fby__samples_of_block(in->samples, b);
-    if (cost->samples && fby__samples_are_drawn(in->samples))
-        fby__samples_draw_bounds(in->samples, b, &cost->least, &cost->most);
-    if (cost->most == 0) /* none, or none that is ever drawn */
-        cost->samples = 0;
-    if (cost->samples == 0)
-        return FBY_OK;
-    fby__samples_range(in->samples, b, 0, cost->samples, &cost->row_begin, &cost->row_end);
-    uint32_t n = fby__read_segments(table, block, cost->row_begin, cost->row_end, &one, 1);
-    if (n > 1 && !(segments = fby__calloc(n, sizeof *segments)))
-        return fby__fail_nomem(err, "the blocks' sizes");
-    if (n > 1)
-        (void)fby__read_segments(table, block, cost->row_begin, cost->row_end, segments, n);
-    for (uint32_t i = 0; i < n; i++)
-        cost_of_segment(in, block, &segments[i], table, cost);
-    if (segments != &one)
-        fby__free(segments);
-    l->memory.max_segments = n > l->memory.max_segments ? n : l->memory.max_segments;
-    for (uint32_t i = 0; i < in->n_panels; i++) {
-        const fby__read_panel *p = &in->panels[i];
-        if (p->variable == UINT32_MAX)
-            continue;
-        fby__dataset_file_column(in->ds, block->file, &in->columns[p->column[0]], &origin);
-        uint64_t *capacity = &in->capacity[(size_t)b * in->n_variable + p->variable];
-        *capacity = fby__max_u64(*capacity, capacity_of(p, table, block, &origin));
-    }
-    if (fby__loader_entry_bytes(in, b, cost->row_end - cost->row_begin) >= SIZE_MAX / 4)
-        return fby__fail(err, FBY_E_UNSUPPORTED, "%s: row group %u decodes to more than memory can hold",
-                         fby__dataset_file_path(in->ds, block->file), block->group);
-    fby__thin_cost(in, b);
-    const fby__room room = fby__thin_room(in, b, cost->row_end - cost->row_begin, cost->thin);
-    cost->bytes = slab_bytes(room.stays) + slab_bytes(room.kept);
-    cost->load_bytes = cost->bytes + slab_bytes(room.whole); /* where few rows are kept, all of them are there for a moment */
-    return FBY_OK;
-}
-
-/* Of all blocks of a source. */
-static fby_status costs_of(fby__loader_source *in, fby_error *err)
-{
-    fby_loader *l = in->loader;
-    fby__table *table = NULL;
-    uint32_t file = UINT32_MAX;
-    fby_status status = FBY_OK;
-    in->cost = l->memory.cost + in->first_block;
-    for (uint32_t i = 0; i < in->n_panels; i++)
-        in->has_firsts |= in->panels[i].first_only;
-    in->capacity = fby__calloc((size_t)in->n_blocks * in->n_variable, sizeof *in->capacity);
-    in->turns = fby__calloc(in->n_blocks, sizeof *in->turns);
-    if (!in->capacity || !in->turns)
-        return fby__fail_nomem(err, "the blocks' sizes");
-    FBY__TRY(fby__loader_read_lengths(in, err));
-    for (uint32_t b = 0; b < in->n_blocks && status == FBY_OK; b++) {
-        uint32_t f = fby__dataset_block(in->ds, b)->file;
-        if (f != file) {
-            fby__table_unref(table);
-            table = NULL;
-            file = f;
-            status = fby__dataset_table(in->ds, f, &table, err);
-        }
-        if (status == FBY_OK)
-            status = cost_of_block(in, b, table, err);
-        l->memory.max_io_bytes = fby__max_u64(l->memory.max_io_bytes, in->cost[b].io_bytes);
-    }
-    fby__table_unref(table);
-    return status;
-}
-
-fby_status fby__loader_costs(fby_loader *l, fby_error *err)
-{
-    l->memory.max_segments = 1;
-    if (!(l->memory.cost = fby__calloc(l->memory.n_blocks, sizeof *l->memory.cost)))
-        return fby__fail_nomem(err, "the blocks' sizes");
-    for (uint32_t i = 0; i < l->n_sources; i++)
-        FBY__TRY(costs_of(&l->sources[i], err));
-    return FBY_OK;
-}
 
 /* ---- the worst superbatch ---- */
 
@@ -284,9 +146,24 @@ static uint64_t longest_run(const fby__plan *plan)
     return longest;
 }
 
+/*
+ * What blocks of a mixture's source take beyond their bytes where streams cut them: each part is a slab of its own, with the rows that its last
+ * samples reach into, and room for all that lists and strings of the block may hold. (A loader over one data set loads cut blocks whole where
+ * all of them may be live at once; of a mixture the other sources' blocks may leave no room for that.)
+ */
+static uint64_t cut_bytes(const fby__loader_source *in, uint64_t streams, uint64_t live, uint64_t largest)
+{
+    if (in->loader->n_sources == 1)
+        return 0;
+    const size_t halo = fby__loader_entry_bytes(in, 0, fby_samples_max_rows(in->samples));
+    const uint64_t rounded = fby__min_u64(live / 8, streams * largest / 4),
+                   parts = rounded + streams * (2 * (uint64_t)fby__slab_class_bytes(1) + fby__slab_class_bytes(halo));
+    return in->n_variable ? streams * largest : fby__min_u64(streams * largest, parts);
+}
+
 static uint64_t worst_live(const fby__loader_source *in, const fby__plan *plan, weights *w)
 {
-    uint64_t total = worst_part(in, plan), largest = 0, most = 0;
+    uint64_t total = worst_part(in, plan), largest = 0, most = 0, live;
     for (uint32_t b = 0; b < in->n_blocks; b++) {
         uint64_t bytes = in->cost[b].bytes;
         largest = fby__max_u64(largest, bytes);
@@ -296,7 +173,7 @@ static uint64_t worst_live(const fby__loader_source *in, const fby__plan *plan, 
     switch (fby__plan_shuffle(plan)) {
     case FBY__SHUFFLE_FULL: return total;
     case FBY__SHUFFLE_NONE: return largest;
-    case FBY__SHUFFLE_BLOCK: return fby__min_u64(total, streams * largest);
+    case FBY__SHUFFLE_BLOCK: live = fby__min_u64(total, streams * largest); return live + cut_bytes(in, streams, live, largest);
     case FBY__SHUFFLE_SUPERBATCH: break;
     }
     const uint64_t slice = fby__plan_slice_samples(plan);
@@ -311,12 +188,13 @@ static uint64_t worst_live(const fby__loader_source *in, const fby__plan *plan, 
     list_weights(in, plan, w);
     if (!w->list)
         return total; /* the safe side: as if all were live at once */
-    uint64_t live = 0;
+    live = 0;
     for (uint32_t i = 0; i < w->n && room > 0; i++) {
         live += w->list[i].bytes;
         room -= fby__min_u64(room, fby__max_u64(w->list[i].samples, 1));
     }
-    return fby__min_u64(live, total);
+    live = fby__min_u64(live, total);
+    return live + cut_bytes(in, streams, live, largest);
 }
 
 uint64_t fby__loader_epoch_bytes(const fby_loader *l)
@@ -348,8 +226,9 @@ uint64_t fby__loader_fixed_bytes(const fby_loader *l)
 /* Beside blocks. */
 static uint64_t other_bytes(const fby_loader *l)
 {
-    return 2 * fby__slab_class_bytes(l->memory.max_io_bytes) + (2 + FBY__SPARE_BATCHES) * l->memory.dense_batch_bytes +
-           l->memory.least_flight_bytes + l->memory.least_values_bytes + fby__loader_fixed_bytes(l);
+    return 2 * (fby__slab_class_bytes(l->memory.max_io_bytes) + l->memory.reads_bytes) +
+           (2 + FBY__SPARE_BATCHES) * l->memory.dense_batch_bytes + l->memory.least_flight_bytes + l->memory.least_values_bytes +
+           fby__loader_fixed_bytes(l);
 }
 
 /* Beside blocks, when every block stays: where few rows are kept, two are there as a whole for a moment. */
@@ -387,7 +266,8 @@ static uint64_t minimum_of(const fby_loader *l, const fby__plan *plan, uint64_t 
 /* Blocks being read or decoded at once: enough to hide the disk, as long as their buffers stay a small part of the budget. */
 uint32_t fby__loader_jobs(const fby_loader *l)
 {
-    uint64_t most = (uint64_t)l->config.n_threads * 2 + 2, io = fby__max_u64(fby__slab_class_bytes(l->memory.max_io_bytes), 1);
+    uint64_t most = (uint64_t)l->config.n_threads * 2 + 2,
+             io = fby__max_u64(fby__slab_class_bytes(l->memory.max_io_bytes) + l->memory.reads_bytes, 1);
     uint64_t spare = l->memory.budget_bytes - fby__min_u64(l->memory.budget_bytes, fby__loader_spoken_for(l));
     uint64_t fit = 2 + fby__min_u64(spare / 2, l->memory.budget_bytes / 8) / io;
     return (uint32_t)fby__min_u64(most, fit);
@@ -550,7 +430,7 @@ static uint64_t left_for_one(const fby_loader *l, const fby_loader_opts *opts)
 uint64_t fby__loader_everything_bytes(const fby_loader *l)
 {
     return fby__loader_all_kept_bytes(l) + l->memory.flight_bytes - l->memory.least_flight_bytes + l->memory.shared_bytes +
-           ((uint64_t)l->config.n_threads * 2 + 2) * fby__slab_class_bytes(l->memory.max_io_bytes) +
+           ((uint64_t)l->config.n_threads * 2 + 2) * (fby__slab_class_bytes(l->memory.max_io_bytes) + l->memory.reads_bytes) +
            l->config.depth * l->memory.dense_batch_bytes + fby__loader_listed_values_bytes(l);
 }
 

@@ -186,6 +186,23 @@ fby_status fby_report_judge(fby_report *report, fby_error *err)
     return FBY__SIZED_OUT(fby_report, elapsed_ns, &r, report, err);
 }
 
+fby_status fby_loader_source_report(fby_loader *l, size_t i, fby_source_report *out, fby_error *err)
+{
+    FBY__TRY(fby__loader_check_process(l, err));
+    if (i >= l->n_sources)
+        return fby__fail(err, FBY_E_ARG, "source %zu asked for, but the loader has %u", i, l->n_sources);
+    const fby__loader_source *in = &l->sources[i];
+    const fby_source_report r = {.size = sizeof r,
+                                 .name = in->name,
+                                 .samples = load(&in->handed),
+                                 .bytes_read = load(&in->bytes_read),
+                                 .wait_ns = load(&in->wait_ns),
+                                 .padding = in->mixing.padding,
+                                 .samples_per_batch = in->mixing.samples,
+                                 .files_per_batch = in->mixing.files};
+    return FBY__SIZED_OUT(fby_source_report, files_per_batch, &r, out, err);
+}
+
 /* ---- the report ---- */
 
 /* A budget with which a superbatch is loaded while the one before it drains. */

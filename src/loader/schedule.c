@@ -65,6 +65,8 @@ void fby__flight_publish_locked(fby_loader *l, fby__flight *f)
     fby__finished what = {.batch = f->batch, .samples = f->batch->size, .ready = l->config.transform_ahead == 0};
     for (uint32_t i = 0; i < l->outputs.shape->n_tensors; i++)
         what.bytes += f->batch->tensors[i].bytes;
+    if (l->queue.of_sources)
+        fby__count_sources_locked(l, f, &what);
     publish(l, f, what);
 }
 
@@ -148,8 +150,10 @@ static void queue_flights(fby_loader *l)
 
 static void phase_loaded(fby__phase_progress *progress)
 {
-    if (progress->n_pending == 0 && progress->state == FBY__PHASE_LOADING)
+    if (progress->n_pending == 0 && progress->state == FBY__PHASE_LOADING) {
         progress->state = FBY__PHASE_READY;
+        progress->ready_ns = fby__now_ns();
+    }
 }
 
 /* Memory from the budget, evicting what is needed later than `now`; beyond the budget where nothing else helps and `beyond` says so. */

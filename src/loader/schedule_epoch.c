@@ -5,6 +5,7 @@
 #include "loader/schedule_internal.h"
 
 #include "base/alloc.h"
+#include "base/checked.h"
 #include "base/condition.h"
 
 void fby__queue_clear(fby__queue *q, uint32_t depth)
@@ -171,6 +172,20 @@ void fby__skip_phases_locked(fby_loader *l, const fby__flight *f)
         while (f->pieces[q].phase != f->pieces[k].phase)
             q++;
         s->phases[f->pieces[k].phase].batches_left += q == k;
+    }
+}
+
+void fby__count_sources_locked(fby_loader *l, const fby__flight *f, fby__finished *out)
+{
+    uint32_t *counts = l->queue.of_sources + f->index % l->config.depth * l->n_sources;
+    uint64_t last = 0;
+    memset(counts, 0, l->n_sources * sizeof *counts);
+    for (uint32_t p = 0; p < f->n_pieces; p++) {
+        const uint32_t source = fby__epoch_source(l->schedule.epoch, f->pieces[p].phase);
+        const uint64_t ready = l->schedule.phases[f->pieces[p].phase].ready_ns;
+        counts[source] += f->pieces[p].n;
+        out->last_source = ready > last ? source : out->last_source;
+        last = fby__max_u64(last, ready);
     }
 }
 

@@ -14,6 +14,8 @@ static inline bool fby__is_narrow_locked(const fby_loader *l) { return l->schedu
 
 /** Values that wait for a batch's other pieces go. */
 void fby__flight_free_staged_locked(fby_loader *l, fby__flight *f);
+/** Of a mixture: how many samples a batch has of each source, and whose were decoded last. The slot of the ring is the flight's. */
+void fby__count_sources_locked(fby_loader *l, const fby__flight *f, fby__finished *out);
 /** Of a mixture, phases do not wait for a batch that begins and takes nothing from them. */
 void fby__skip_phases_locked(fby_loader *l, const fby__flight *f);
 /** Phases that lie before the batch that the epoch was begun at are drained from the beginning. */

@@ -9,7 +9,6 @@
 
 #include <string.h>
 
-#define MAX_SOURCES 1024
 #define SOURCE_DOMAIN 0x6d6978u /* "mix" */
 
 static fby_status take_samples(fby__loader_source *in, fby_samples *samples, fby_error *err)
@@ -178,31 +177,10 @@ uint64_t fby__loader_rows(const fby_loader *l)
 
 /* ---- mixtures ---- */
 
-static fby_status check_names(const fby_mix *mix, fby_error *err)
+static fby_status open_mix(const fby_mix *mix, const fby_loader_opts *opts, fby__arena *arena, fby_loader **out, fby_error *err)
 {
-    for (size_t i = 0; i < mix->n_sources; i++) {
-        if (!mix->sources[i].name || !*mix->sources[i].name || !mix->sources[i].samples)
-            return fby__fail(err, FBY_E_ARG, "source %zu of the mixture has no %s", i, mix->sources[i].samples ? "name" : "samples");
-        for (size_t k = 0; k < i; k++)
-            if (strcmp(mix->sources[k].name, mix->sources[i].name) == 0)
-                return fby__fail(err, FBY_E_ARG, "two sources are named '%s'", mix->sources[i].name);
-    }
-    return FBY_OK;
-}
-
-static fby_status open_mix(fby_mix *mix, const fby_loader_opts *opts, fby__arena *arena, fby_loader **out, fby_error *err)
-{
-    const void *taken;
     fby_loader_opts plain; /* sized; outputs are still as far apart as the program has them */
     FBY__TRY(FBY__SIZED_IN(fby_loader_opts, batch_size, opts, &plain, err));
-    if (mix->n_sources == 0 || mix->n_sources > MAX_SOURCES)
-        return fby__fail(err, FBY_E_ARG, "a mixture of %zu sources: choose from 1 to %d", mix->n_sources, MAX_SOURCES);
-    if (!mix->sources)
-        return fby__fail(err, FBY_E_ARG, "a mixture of %zu sources, but its sources is NULL", mix->n_sources);
-    FBY__TRY(fby__strided("fby_mix_source", "source_size", mix->sources, mix->n_sources, mix->source_size,
-                          FBY__SIZE_UP_TO(fby_mix_source, n_outputs), sizeof *mix->sources, arena, &taken, err));
-    mix->sources = taken;
-    FBY__TRY(check_names(mix, err));
     fby__asked_source *asked = fby__arena_alloc(arena, mix->n_sources * sizeof *asked);
     fby_loader_opts *own = fby__arena_alloc(arena, mix->n_sources * sizeof *own);
     if (!asked || !own)
@@ -226,7 +204,7 @@ fby_status fby_loader_open_mix(const fby_mix *mix, const fby_loader_opts *opts, 
 {
     fby__arena arena = {0};
     fby_mix m;
-    fby_status status = FBY__SIZED_IN(fby_mix, n_samples, mix, &m, err);
+    fby_status status = fby__mix_in(mix, &m, &arena, err);
     if (status == FBY_OK)
         status = open_mix(&m, opts, &arena, out, err);
     fby__arena_fini(&arena);

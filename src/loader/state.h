@@ -109,6 +109,7 @@ typedef struct fby__phase_progress {
     uint32_t n_pending;       /* of those, still loading */
     uint64_t batches_left;    /* batches that have not taken their samples yet */
     uint64_t first_slot;      /* of its items in schedule.slot_entry */
+    uint64_t ready_ns;        /* when all its blocks were there */
     fby__cache_entry *failed; /* the entry whose error this phase reports */
 } fby__phase_progress;
 
@@ -193,6 +194,7 @@ typedef struct fby__finished {
     bool ready;       /* for the consumer: transformed, where there is a transform */
     bool failed;
     uint64_t samples, bytes; /* of the batch; for what was made of it, too */
+    uint32_t last_source;    /* whose samples were decoded last */
 } fby__finished;
 
 /** With what else a block is loaded. One whose scratch or buffer had no room comes one further. */
@@ -273,8 +275,13 @@ struct fby__loader_source {
     uint64_t *capacity;         /* owned: per block and variable panel. Under the schedule's lock: a block that outgrew it raises its own */
     uint8_t *turns;             /* owned: a fby__turn per block. Under the schedule's lock */
     fby__lengths *lengths;      /* owned: per variable panel; NULL = nobody asked */
+    const void *format;         /* of its first file: sources of one format decode with the same scratch */
+    uint64_t scratch_bytes;     /* of a worker, for this source alone; of the first of a format, for all of that format */
+    uint32_t scratch_of;        /* the first source of its format */
     double listed_sample_bytes; /* lists and strings of a sample, on average; 0 = nobody asked */
     double densest_rows;        /* of a sample, in the mean of the densest superbatch; 0 = nobody asked */
+    fby__source_mixing mixing;  /* how epoch 0 mixes */
+    _Atomic uint64_t bytes_read, handed, wait_ns; /* samples that were handed out; relaxed */
     fby__reader reader;
     struct fby__load_job *free_jobs; /* under the schedule's lock */
 };
@@ -293,7 +300,8 @@ typedef struct fby__loader_memory {
     uint64_t everything_bytes;      /* the budget with which nothing is read twice, as it is known when the loader opens */
     uint64_t dense_batch_bytes;     /* size class of a batch's dense slab */
     uint64_t values_room;           /* of the budget, for values of batches whose size varies */
-    uint64_t scratch_bytes;         /* reserved per worker: pages and dictionaries of a block's columns, decompressed */
+    uint64_t scratch_bytes;         /* reserved per worker, for all formats: pages and dictionaries of a block's columns, decompressed */
+    uint64_t reads_bytes;           /* of a mixture: a read of every source, which each job is ready for */
     uint64_t max_io_bytes;          /* of any block: every job has a buffer of that size */
     uint64_t shared_bytes;          /* decoded chunks that reach beyond their block, each counted once a block */
     uint64_t store_bytes;           /* kept of them at most */
@@ -381,8 +389,9 @@ typedef struct fby__transform {
 typedef struct fby__queue {
     pthread_mutex_t lock;
     pthread_cond_t ready;
-    fby__finished *ring; /* owned: depth; batch b at b % depth */
-    uint64_t next;       /* batch to hand out next */
+    fby__finished *ring;  /* owned: depth; batch b at b % depth */
+    uint32_t *of_sources; /* owned: of each slot of the ring, samples of each source; NULL where there is one */
+    uint64_t next;        /* batch to hand out next */
     uint64_t n_batches;
     uint32_t n_ready;         /* slots of the ring in use */
     bool over;                /* the epoch has ended early: after an error, or because another begins */

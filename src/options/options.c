@@ -48,6 +48,8 @@ static const fby_option *const TABLE[] = {
     [FBY_OPTIONS_TIME] = fby__time_table,
     [FBY_OPTIONS_SPEC_AUGMENT] = fby__spec_augment_table,
     [FBY_OPTIONS_PACK] = fby__pack_table,
+    [FBY_OPTIONS_MIX] = fby__mix_table,
+    [FBY_OPTIONS_SOURCE] = fby__source_table,
 };
 
 const fby_option *fby__option_table(fby_option_set set) { return TABLE[set]; }

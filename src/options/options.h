@@ -9,6 +9,7 @@
 #include "base/error.h"
 
 #include <forebay/loader.h>
+#include <forebay/mix.h>
 #include <forebay/options.h>
 
 /** The words of the enums; NULL-terminated. */
@@ -29,6 +30,8 @@ const fby_option *fby__option_table(fby_option_set set);
 fby_status fby__loader_opts_in(const fby_loader_opts *from, fby_loader_opts *to, fby__arena *arena, fby_error *err);
 /** The same of a fit. */
 fby_status fby__fit_opts_in(const fby_fit_opts *from, fby_fit_opts *to, fby__arena *arena, fby_error *err);
+/** A mixture: its sources have names, no two alike, and samples. Their outputs are as they were. */
+fby_status fby__mix_in(const fby_mix *from, fby_mix *to, fby__arena *arena, fby_error *err);
 
 /** What a state says was asked for: the fields that options and states have under one name and type. The others stay as they are. */
 void fby__state_asked(const fby_loader_opts *opts, fby_loader_state *out);

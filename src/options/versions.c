@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#define MAX_SOURCES 1024 /* of a mixture */
+
 /* What the first version of each element ends with. */
 #define OUTPUT_LEAST FBY__SIZE_UP_TO(fby_output, pad)
 #define OP_LEAST FBY__SIZE_UP_TO(fby_op, b_each)
@@ -76,4 +78,30 @@ fby_status fby__fit_opts_in(const fby_fit_opts *from, fby_fit_opts *to, fby__are
     FBY__TRY(take_ops(&to->ops, to->n_ops, to->op_size, arena, err));
     to->op_size = sizeof(fby_op);
     return FBY_OK;
+}
+
+static fby_status check_names(const fby_mix *mix, fby_error *err)
+{
+    for (size_t i = 0; i < mix->n_sources; i++) {
+        if (!mix->sources[i].name || !*mix->sources[i].name || !mix->sources[i].samples)
+            return fby__fail(err, FBY_E_ARG, "source %zu of the mixture has no %s", i, mix->sources[i].samples ? "name" : "samples");
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(mix->sources[k].name, mix->sources[i].name) == 0)
+                return fby__fail(err, FBY_E_ARG, "two sources are named '%s'", mix->sources[i].name);
+    }
+    return FBY_OK;
+}
+
+fby_status fby__mix_in(const fby_mix *from, fby_mix *to, fby__arena *arena, fby_error *err)
+{
+    const void *taken;
+    FBY__TRY(FBY__SIZED_IN(fby_mix, n_samples, from, to, err));
+    if (to->n_sources == 0 || to->n_sources > MAX_SOURCES)
+        return fby__fail(err, FBY_E_ARG, "a mixture of %zu sources: choose from 1 to %d", to->n_sources, MAX_SOURCES);
+    if (!to->sources)
+        return fby__fail(err, FBY_E_ARG, "a mixture of %zu sources, but its sources is NULL", to->n_sources);
+    FBY__TRY(fby__strided("fby_mix_source", "source_size", to->sources, to->n_sources, to->source_size,
+                          FBY__SIZE_UP_TO(fby_mix_source, n_outputs), sizeof *to->sources, arena, &taken, err));
+    to->sources = taken;
+    return check_names(to, err);
 }

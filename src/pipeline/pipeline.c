@@ -2,6 +2,7 @@
  * Pipelines: a file read and checked section by section, then data sets, samples, tables and loaders opened on demand and kept.
  *
  * Sections refer to each other upwards only, so they are read in one order: data, samples, splits, lookups, moments, outputs, loader.
+ * A mixture has these of each source, but for the loader (section_mix.c).
  */
 #include "pipeline/pipeline_internal.h"
 
@@ -96,20 +97,12 @@ static fby_status override(fby_pipeline *p, const fby__reading *r, const char *t
 
 /* --- the sections --------------------------------------------------------------------------------------------------------------------------- */
 
-typedef struct sections {
-    const fby_node *version, *data, *samples, *splits, *lookups, *moments, *outputs, *loader;
-} sections;
-
 static const fby__key section_keys[] = {
-    FBY__KEY("version", FBY__WANT_NODE, sections, version),
-    FBY__KEY("data", FBY__WANT_NODE, sections, data),
-    FBY__KEY("samples", FBY__WANT_NODE, sections, samples),
-    FBY__KEY("splits", FBY__WANT_NODE, sections, splits),
-    FBY__KEY("lookups", FBY__WANT_NODE, sections, lookups),
-    FBY__KEY("moments", FBY__WANT_NODE, sections, moments),
-    FBY__KEY("outputs", FBY__WANT_NODE, sections, outputs),
-    FBY__KEY("loader", FBY__WANT_NODE, sections, loader),
-    FBY__KEY_END,
+    FBY__KEY("version", FBY__WANT_NODE, fby__sections, version), FBY__KEY("data", FBY__WANT_NODE, fby__sections, data),
+    FBY__KEY("mix", FBY__WANT_NODE, fby__sections, mix),         FBY__KEY("samples", FBY__WANT_NODE, fby__sections, samples),
+    FBY__KEY("splits", FBY__WANT_NODE, fby__sections, splits),   FBY__KEY("lookups", FBY__WANT_NODE, fby__sections, lookups),
+    FBY__KEY("moments", FBY__WANT_NODE, fby__sections, moments), FBY__KEY("outputs", FBY__WANT_NODE, fby__sections, outputs),
+    FBY__KEY("loader", FBY__WANT_NODE, fby__sections, loader),   FBY__KEY_END,
 };
 
 /* A key of a section that stands beside the sections: the section is named. What looks like a section misspelt is left to read_map(). */
@@ -132,37 +125,42 @@ static fby_status check_level(const fby__reading *r, const fby_node *root)
     return FBY_OK;
 }
 
-static fby_status read_sections(fby_pipeline *p, const fby__reading *r)
+fby_status fby__read_sections(fby_pipeline *p, const fby__reading *r, const fby_node *owner, const fby__sections *s)
 {
-    sections s = {0};
-    FBY__TRY(check_level(r, p->root));
-    FBY__TRY(fby__read_map(r, p->root, "the file", section_keys, &s));
-    if (s.version && !(s.version->kind == FBY_NODE_INT && s.version->integer == 1))
-        return fby__node_fail(r, s.version, "version: 1 is the only one this library knows");
-    if (!s.data)
-        return fby__node_fail(r, p->root, "the section data is missing: data: {paths: …}");
-    FBY__TRY(fby__read_data(p, r, s.data));
+    if (!s->data)
+        return fby__node_fail(r, owner, "the section data is missing: data: {paths: …}");
+    FBY__TRY(fby__read_data(p, r, s->data));
     p->samples.opts.size = sizeof p->samples.opts;
-    if (s.samples)
-        FBY__TRY(fby__read_samples(p, r, s.samples));
+    if (s->samples)
+        FBY__TRY(fby__read_samples(p, r, s->samples));
     if (p->samples.axes && p->data.opts.sample_axes > 1 && p->data.opts.sample_axes != p->samples.axes)
         return fby__node_fail(r, p->samples.node, "samples: cells over %d axes, and data: axes: %d", p->samples.axes,
                               p->data.opts.sample_axes);
     if (p->samples.axes)
         p->data.opts.sample_axes = p->samples.axes;
-    if (s.splits)
-        FBY__TRY(fby__read_splits(p, r, s.splits));
-    if (s.lookups)
-        FBY__TRY(fby__read_lookups(p, r, s.lookups));
-    if (s.moments)
-        FBY__TRY(fby__read_moments(p, r, s.moments));
-    if (s.outputs)
-        FBY__TRY(fby__read_outputs(p, r, s.outputs));
+    if (s->splits)
+        FBY__TRY(fby__read_splits(p, r, s->splits));
+    if (s->lookups)
+        FBY__TRY(fby__read_lookups(p, r, s->lookups));
+    if (s->moments)
+        FBY__TRY(fby__read_moments(p, r, s->moments));
+    FBY__TRY(fby__check_moments(p, r));
+    return s->outputs ? fby__read_outputs(p, r, s->outputs) : FBY_OK;
+}
+
+static fby_status read_file(fby_pipeline *p, const fby__reading *r)
+{
+    fby__sections s = {0};
+    FBY__TRY(check_level(r, p->root));
+    FBY__TRY(fby__read_map(r, p->root, "the file", section_keys, &s));
+    if (s.version && !(s.version->kind == FBY_NODE_INT && s.version->integer == 1))
+        return fby__node_fail(r, s.version, "version: 1 is the only one this library knows");
+    FBY__TRY(s.mix ? fby__read_mix(p, r, &s) : fby__read_sections(p, r, p->root, &s));
     p->loader = (fby_loader_opts){FBY_LOADER_SIZES};
     return s.loader ? fby__read_loader(p, r, s.loader) : FBY_OK;
 }
 
-static fby__reading reading_of(fby_pipeline *p, fby_error *err)
+fby__reading fby__reading_of(fby_pipeline *p, fby_error *err)
 {
     return (fby__reading){.arena = &p->arena, .file = p->file, .base_dir = p->base_dir, .err = err ? err : &p->spare};
 }
@@ -192,12 +190,12 @@ static fby_status open_tree(fby_tree *tree, const char *name, const char *path, 
     if (o->cache_dir)
         p->cache_dir = fby__arena_copy(&p->arena, o->cache_dir, strlen(o->cache_dir));
     p->more_trees = fby__calloc(o->n_overrides + 1, sizeof *p->more_trees);
-    fby__reading r = reading_of(p, err);
+    fby__reading r = fby__reading_of(p, err);
     fby_status status = p->file && p->base_dir && p->more_trees && (p->cache_dir || !o->cache_dir) ? FBY_OK : fby__read_nomem(&r);
     for (size_t i = 0; status == FBY_OK && i < o->n_overrides; i++)
         status = override(p, &r, o->overrides[i]);
     if (status == FBY_OK)
-        status = read_sections(p, &r);
+        status = read_file(p, &r);
     if (status != FBY_OK) {
         fby_pipeline_close(p);
         return status;
@@ -239,6 +237,7 @@ void fby_pipeline_close(fby_pipeline *p)
 {
     if (!p)
         return;
+    fby__mix_fini(p);
     for (size_t i = 0; i < p->n_splits; i++)
         fby_samples_close(p->splits[i].samples);
     fby_samples_close(p->all);
@@ -256,15 +255,46 @@ const char *fby_pipeline_default_split(const fby_pipeline *p) { return p ? p->lo
 
 const fby_node *fby_pipeline_tree(const fby_pipeline *p) { return p ? p->root : NULL; }
 
-const char *fby_pipeline_split(const fby_pipeline *p, size_t i) { return p && i < p->n_splits ? p->splits[i].name : NULL; }
+const char *fby_pipeline_split(const fby_pipeline *p, size_t i)
+{
+    if (p && p->mix.n_sources)
+        return fby_pipeline_split(p->mix.sources[0], i); /* all sources have those */
+    return p && i < p->n_splits ? p->splits[i].name : NULL;
+}
+
+bool fby__has_split(const fby_pipeline *p, const char *name)
+{
+    const char *split;
+    for (size_t i = 0; (split = fby_pipeline_split(p, i)); i++)
+        if (strcmp(split, name) == 0)
+            return true;
+    return false;
+}
+
+fby_pipeline *fby_pipeline_source(fby_pipeline *p, size_t i, const char **out_name)
+{
+    if (!p || i >= p->mix.n_sources)
+        return NULL;
+    if (out_name)
+        *out_name = p->mix.names[i];
+    return p->mix.sources[i];
+}
 
 /* --- opening on demand -------------------------------------------------------------------------------------------------------------------------- */
+
+static fby_status one_data_set(const fby_pipeline *p, const char *what, fby_error *err)
+{
+    return p->mix.n_sources == 0
+               ? FBY_OK
+               : fby__fail(err, FBY_E_ARG, "%s: the file describes a mixture: each of its sources has %s of its own", p->file, what);
+}
 
 fby_status fby_pipeline_dataset(fby_pipeline *p, fby_dataset **out, fby_error *err)
 {
     if (!p || !out)
         return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the data set are needed");
-    fby__reading r = reading_of(p, err);
+    FBY__TRY(one_data_set(p, "data", err));
+    fby__reading r = fby__reading_of(p, err);
     if (!p->opened)
         FBY__TRY(fby__open_source(p, &r, &p->data, "data", &p->opened));
     *out = p->opened;
@@ -274,11 +304,12 @@ fby_status fby_pipeline_dataset(fby_pipeline *p, fby_dataset **out, fby_error *e
 static fby_status no_split(fby_pipeline *p, const char *split, fby_error *err)
 {
     char names[400] = "";
-    for (size_t i = 0, n = 0; i < p->n_splits && n < sizeof names - 1; i++) {
-        int m = snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", p->splits[i].name);
+    const char *name;
+    for (size_t i = 0, n = 0; (name = fby_pipeline_split(p, i)) && n < sizeof names - 1; i++) {
+        int m = snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", name);
         n += m > 0 ? (size_t)m : 0;
     }
-    if (p->n_splits == 0)
+    if (!*names)
         return fby__fail(err, FBY_E_ARG, "%s: there is no split '%.60s': the file has no section splits", p->file, split);
     return fby__fail(err, FBY_E_ARG, "%s: there is no split '%.60s': there are %s", p->file, split, names);
 }
@@ -288,7 +319,8 @@ fby_status fby_pipeline_samples(fby_pipeline *p, const char *split, fby_samples 
     fby_dataset *ds = NULL;
     if (!p || !out)
         return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the samples are needed");
-    fby__reading r = reading_of(p, err);
+    FBY__TRY(one_data_set(p, "samples", err));
+    fby__reading r = fby__reading_of(p, err);
     fby__subset *part = NULL;
     for (size_t i = 0; split && i < p->n_splits; i++)
         if (strcmp(p->splits[i].name, split) == 0)
@@ -307,7 +339,7 @@ fby_status fby_pipeline_samples(fby_pipeline *p, const char *split, fby_samples 
 /* The outputs into options of this version's layout. */
 static fby_status take_outputs(fby_pipeline *p, fby_loader_opts *opts, fby_error *err)
 {
-    fby__reading r = reading_of(p, err);
+    fby__reading r = fby__reading_of(p, err);
     FBY__TRY(fby__meet_needs(p, &r));
     opts->outputs = p->outputs;
     opts->n_outputs = p->n_outputs;
@@ -319,8 +351,20 @@ fby_status fby_pipeline_outputs(fby_pipeline *p, fby_loader_opts *out, fby_error
     fby_loader_opts opts = {FBY_LOADER_SIZES};
     if (!p)
         return fby__fail(err, FBY_E_ARG, "a pipeline is needed");
+    FBY__TRY(one_data_set(p, "outputs", err));
     FBY__TRY(take_outputs(p, &opts, err));
     return FBY__SIZED_OUT(fby_loader_opts, batch_size, &opts, out, err);
+}
+
+/* The split that is meant: the one given, or what the file says. */
+static fby_status which_split(const fby_pipeline *p, const char *given, const char **out, fby_error *err)
+{
+    const char *first = fby_pipeline_split(p, 0);
+    *out = given ? given : p->loader_split;
+    if (!*out && first) /* all samples would hold the test part as well: that must be meant */
+        return fby__fail(err, FBY_E_ARG, "%s: which split? Name one ('%.60s'), or put split: %.60s into the section loader", p->file, first,
+                         first);
+    return FBY_OK;
 }
 
 /* What the file says, in this version's layout. */
@@ -331,14 +375,27 @@ static fby_status loader_opts(fby_pipeline *p, const char *split, fby_loader_opt
         return p->loader_node ? fby__fail(err, FBY_E_ARG, "%s:%u:%u: loader: batch_size is missing", p->file, p->loader_node->line,
                                           p->loader_node->column)
                               : fby__fail(err, FBY_E_ARG, "%s: the section loader is missing: loader: {batch_size: …}", p->file);
-    const char *named = split ? split : p->loader_split;
-    if (!named && p->n_splits) /* all samples would hold the test part as well: that must be meant */
-        return fby__fail(err, FBY_E_ARG, "%s: which split? Name one ('%.60s'), or put split: %.60s into the section loader", p->file,
-                         p->splits[0].name, p->splits[0].name);
-    FBY__TRY(fby_pipeline_samples(p, named, &opts.samples, err));
-    FBY__TRY(take_outputs(p, &opts, err));
+    FBY__TRY(which_split(p, split, &split, err));
+    if (p->mix.n_sources == 0) { /* else samples and outputs are the sources' */
+        FBY__TRY(fby_pipeline_samples(p, split, &opts.samples, err));
+        FBY__TRY(take_outputs(p, &opts, err));
+    }
     *out = opts;
     return FBY_OK;
+}
+
+fby_status fby_pipeline_mix(fby_pipeline *p, const char *split, fby_mix *out, fby_error *err)
+{
+    fby_mix mix = {.size = sizeof mix};
+    if (!p || !out)
+        return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the mixture are needed");
+    if (p->mix.n_sources == 0)
+        return fby__fail(err, FBY_E_ARG, "%s: the file describes no mixture: it has no section mix", p->file);
+    FBY__TRY(which_split(p, split, &split, err));
+    if (split && !fby__has_split(p, split))
+        return no_split(p, split, err);
+    FBY__TRY(fby__open_mix(p, split, &mix, err));
+    return FBY__SIZED_OUT(fby_mix, n_samples, &mix, out, err);
 }
 
 fby_status fby_pipeline_loader_opts(fby_pipeline *p, const char *split, fby_loader_opts *out, fby_error *err)
@@ -350,6 +407,19 @@ fby_status fby_pipeline_loader_opts(fby_pipeline *p, const char *split, fby_load
     return FBY__SIZED_OUT(fby_loader_opts, batch_size, &opts, out, err);
 }
 
+/* The pipeline whose outputs an error speaks of: the source that it names, if it names one. */
+static const fby_pipeline *source_named(const fby_pipeline *p, const char *message)
+{
+    static const char lead[] = "source '";
+    const char *named = strstr(message, lead);
+    for (size_t i = 0; named && i < p->mix.n_sources; i++) {
+        const size_t n = strlen(p->mix.names[i]);
+        if (strncmp(named + sizeof lead - 1, p->mix.names[i], n) == 0 && named[sizeof lead - 1 + n] == '\'')
+            return p->mix.sources[i];
+    }
+    return p->mix.n_sources ? p->mix.sources[0] : p;
+}
+
 fby_status fby_pipeline_locate(const fby_pipeline *p, fby_error *err)
 {
     static const char lead[] = "output '";
@@ -357,11 +427,12 @@ fby_status fby_pipeline_locate(const fby_pipeline *p, fby_error *err)
         return FBY_E_ARG;
     const char *named = p ? strstr(err->message, lead) : NULL;
     bool located = p && strncmp(err->message, p->file, strlen(p->file)) == 0;
-    for (size_t i = 0; named && !located && i < p->n_outputs; i++) {
-        const char *name = p->outputs[i].name, *at = named + sizeof lead - 1;
+    const fby_pipeline *of = named ? source_named(p, err->message) : NULL;
+    for (size_t i = 0; of && !located && i < of->n_outputs; i++) {
+        const char *name = of->outputs[i].name, *at = named + sizeof lead - 1;
         size_t n = strlen(name);
         if (strncmp(at, name, n) == 0 && at[n] == '\'') {
-            fby__error_context(err, "%s:%u:%u", p->file, p->output_nodes[i]->line, p->output_nodes[i]->column);
+            fby__error_context(err, "%s:%u:%u", p->file, of->output_nodes[i]->line, of->output_nodes[i]->column);
             located = true;
         }
     }
@@ -372,11 +443,12 @@ fby_status fby_pipeline_loader(fby_pipeline *p, const char *split, fby_loader **
 {
     fby_loader_opts opts;
     fby_dataset *ds = NULL;
+    fby_mix mix = {.size = sizeof mix};
     if (!p || !out)
         return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the loader are needed");
     FBY__TRY(loader_opts(p, split, &opts, err));
-    FBY__TRY(fby_pipeline_dataset(p, &ds, err));
-    fby_status status = fby_loader_open(ds, &opts, out, err);
+    FBY__TRY(p->mix.n_sources ? fby_pipeline_mix(p, split, &mix, err) : fby_pipeline_dataset(p, &ds, err));
+    const fby_status status = ds ? fby_loader_open(ds, &opts, out, err) : fby_loader_open_mix(&mix, &opts, out, err);
     if (status != FBY_OK)
         (void)fby_pipeline_locate(p, err);
     return status;

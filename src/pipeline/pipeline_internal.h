@@ -3,6 +3,7 @@
  *
  *     pipeline.c          the file, overrides, opening on demand
  *     section_data.c      data, loader
+ *     section_mix.c       mix: sources, each a pipeline of its own
  *     section_samples.c   samples, and splits of them
  *     section_steps.c     samples, splits: some of the samples, or some more than once
  *     section_tables.c    lookups, moments: read from files or fitted when an output needs them
@@ -116,6 +117,22 @@ typedef struct fby__need {
     fby_lookup *table;       /* owned: GROUP_MOMENTS in the output's columns */
 } fby__need;
 
+/** The section mix. Each source is a pipeline over its own part of the tree. */
+typedef struct fby__mix_spec {
+    const char **names;
+    fby_pipeline **sources; /* owned: n_sources; 0 = the file is of one data set */
+    size_t n_sources;
+    const double *weights; /* n_epochs rows of n_sources; NULL = the numbers of samples */
+    size_t n_epochs;
+    fby_mix_stop stop;
+    uint64_t n_samples;
+} fby__mix_spec;
+
+/** The sections of a file; NULL: it is not there. */
+typedef struct fby__sections {
+    const fby_node *version, *data, *mix, *samples, *splits, *lookups, *moments, *outputs, *loader;
+} fby__sections;
+
 struct fby_pipeline {
     fby__arena arena;
     fby_tree *tree;        /* owned */
@@ -126,6 +143,8 @@ struct fby_pipeline {
     fby_progress_fn progress;
     void *progress_user;
 
+    fby__mix_spec mix;
+    fby_pipeline *mixture; /* borrowed: of which this is a source; NULL = of none. It owns file, base_dir and cache_dir */
     fby__source_spec data;
     fby__samples_spec samples;
     fby_split_opts split;
@@ -157,6 +176,21 @@ fby_status fby__read_loader(fby_pipeline *p, const fby__reading *r, const fby_no
 /** Open what a source spec names, with the pipeline's cache and progress. */
 fby_status fby__open_source(fby_pipeline *p, const fby__reading *r, const fby__source_spec *spec, const char *where, fby_dataset **out);
 
+/* pipeline.c */
+/** All sections of one data set, but for the loader. `owner`: the map that data should be in. */
+fby_status fby__read_sections(fby_pipeline *p, const fby__reading *r, const fby_node *owner, const fby__sections *s);
+fby__reading fby__reading_of(fby_pipeline *p, fby_error *err);
+bool fby__has_split(const fby_pipeline *p, const char *name);
+
+/* section_mix.c */
+/** Sources read what stands in `root` where they say nothing themselves. */
+fby_status fby__read_mix(fby_pipeline *p, const fby__reading *r, const fby__sections *root);
+/** Open what the sources need for a split. The samples are borrowed from the pipeline, the rest is the arena's. */
+fby_status fby__open_mix(fby_pipeline *p, const char *split, fby_mix *out, fby_error *err);
+/** The same without outputs. */
+fby_status fby__mix_samples(fby_pipeline *p, const char *split, fby_mix *out, fby_error *err);
+void fby__mix_fini(fby_pipeline *p);
+
 /* section_samples.c */
 fby_status fby__read_samples(fby_pipeline *p, const fby__reading *r, const fby_node *node);
 fby_status fby__read_splits(fby_pipeline *p, const fby__reading *r, const fby_node *node);
@@ -175,6 +209,8 @@ fby_status fby__run_steps(fby_pipeline *p, const fby__reading *r, fby__sample_st
 /* section_tables.c */
 fby_status fby__read_lookups(fby_pipeline *p, const fby__reading *r, const fby_node *node);
 fby_status fby__read_moments(fby_pipeline *p, const fby__reading *r, const fby_node *node);
+/** Do they name splits that are there? Once those are read. */
+fby_status fby__check_moments(const fby_pipeline *p, const fby__reading *r);
 fby__lookup_spec *fby__find_lookup(fby_pipeline *p, const char *name);
 fby__moments_spec *fby__find_moments(fby_pipeline *p, const char *name);
 /** Read and fit what outputs need, and put it into them. */

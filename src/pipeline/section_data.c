@@ -213,10 +213,7 @@ fby_status fby__read_loader(fby_pipeline *p, const fby__reading *r, const fby_no
     if (forms.opts.local_world_size > (forms.opts.world_size ? forms.opts.world_size : 1))
         return fby__node_fail(r, fby__node_get(node, "local_world_size"), "loader: local_world_size %u is above world_size, which is %u",
                               forms.opts.local_world_size, forms.opts.world_size ? forms.opts.world_size : 1);
-    bool known = forms.split == NULL;
-    for (size_t i = 0; !known && i < p->n_splits; i++)
-        known = strcmp(p->splits[i].name, forms.split) == 0;
-    if (!known)
+    if (forms.split && !fby__has_split(p, forms.split))
         return fby__node_fail(r, fby__node_get(node, "split"), "loader: there is no split '%.60s' in the section splits", forms.split);
     p->loader_split = forms.split;
     p->loader = forms.opts;

@@ -180,11 +180,6 @@ static fby_status read_moments(fby_pipeline *p, const fby__reading *r, const fby
         return fby__node_fail(r, node, "%s: columns, over which they are fitted, or file, where they were saved, is needed", where);
     if (f.file && (f.split || f.by || f.ops || f.opts.has_pad || f.opts.count))
         return fby__node_fail(r, node, "%s: saved moments are what they are: split, by, ops, pad and count are of fitted ones", where);
-    bool known = f.split == NULL;
-    for (size_t i = 0; !known && i < p->n_splits; i++)
-        known = strcmp(p->splits[i].name, f.split) == 0;
-    if (!known)
-        return fby__node_fail(r, fby__node_get(node, "split"), "%s: there is no split '%.60s' in the section splits", where, f.split);
     if (fby__node_get(node, "axis") && (f.opts.axis == 0 || f.file))
         return fby__node_fail(r, node, f.file ? "%s: saved moments have their axis" : "%s: axis: count from the end: -1 is the last",
                               where);
@@ -211,12 +206,27 @@ fby_status fby__read_moments(fby_pipeline *p, const fby__reading *r, const fby_n
     return FBY_OK;
 }
 
+fby_status fby__check_moments(const fby_pipeline *p, const fby__reading *r)
+{
+    for (size_t i = 0; i < p->n_moments; i++) {
+        const fby__moments_spec *m = &p->moments[i];
+        if (m->split && !fby__has_split(p, m->split))
+            return fby__node_fail(r, fby__node_get(m->node, "split"), "moments '%.80s': there is no split '%.60s' in the section splits",
+                                  m->name, m->split);
+        if (m->by && p->mix.n_sources)
+            return fby__node_fail(r, fby__node_get(m->node, "by"),
+                                  "moments '%.80s': by a key they are of one data set: fit them in the section moments of a source",
+                                  m->name);
+    }
+    return FBY_OK;
+}
+
 fby__lookup_spec *fby__find_lookup(fby_pipeline *p, const char *name)
 {
     for (size_t i = 0; i < p->n_lookups; i++)
         if (strcmp(p->lookups[i].name, name) == 0)
             return &p->lookups[i];
-    return NULL;
+    return p->mixture ? fby__find_lookup(p->mixture, name) : NULL;
 }
 
 fby__moments_spec *fby__find_moments(fby_pipeline *p, const char *name)
@@ -224,7 +234,7 @@ fby__moments_spec *fby__find_moments(fby_pipeline *p, const char *name)
     for (size_t i = 0; i < p->n_moments; i++)
         if (strcmp(p->moments[i].name, name) == 0)
             return &p->moments[i];
-    return NULL;
+    return p->mixture ? fby__find_moments(p->mixture, name) : NULL;
 }
 
 /* --- opening tables ------------------------------------------------------------------------------------------------------------------------ */
@@ -366,18 +376,27 @@ static fby_status count_places(const fby__reading *r, fby__moments_spec *m, cons
     return FBY_OK;
 }
 
-static fby_status fit_moments(fby_pipeline *p, const fby__reading *r, fby__moments_spec *m)
+static bool is_of(const fby_pipeline *p, const fby__moments_spec *m) { return m >= p->moments && m < p->moments + p->n_moments; }
+
+static fby_status fit_moments(fby_pipeline *p, const fby__reading *reading, fby__moments_spec *m)
 {
     char where[120];
     fby_dataset *ds = NULL;
+    fby_mix mix = {.size = sizeof mix};
     fby_fit_opts opts = m->opts;
     (void)snprintf(where, sizeof where, "moments '%.80s'", m->name);
     if (m->moments || m->table)
         return FBY_OK;
+    if (!is_of(p, m)) /* the mixture's: over all sources, and for all of them */
+        p = p->mixture;
+    const fby__reading own = fby__reading_of(p, reading->err), *r = &own;
     if (m->file)
         return load_moments(r, m);
-    FBY__TRY(fby_pipeline_dataset(p, &ds, r->err));
-    FBY__TRY(fby_pipeline_samples(p, m->split, &opts.samples, r->err));
+    if (p->mix.n_sources)
+        FBY__TRY(fby__mix_samples(p, m->split, &mix, r->err));
+    FBY__TRY(fby_pipeline_dataset(p->mix.n_sources ? p->mix.sources[0] : p, &ds, r->err));
+    if (!p->mix.n_sources)
+        FBY__TRY(fby_pipeline_samples(p, m->split, &opts.samples, r->err));
     if (m->by) {
         if (fby_fit_groups(ds, &opts, m->by, &m->table, r->err) != FBY_OK)
             return fby__node_context(r, m->node, where);
@@ -388,7 +407,7 @@ static fby_status fit_moments(fby_pipeline *p, const fby__reading *r, fby__momen
     fby_moments *moments = fby__reading_alloc(r, opts.n_columns * (opts.n_each ? opts.n_each : 1), sizeof *moments);
     if (!moments)
         return FBY_E_NOMEM;
-    if (fby_fit_moments(ds, &opts, moments, r->err) != FBY_OK)
+    if ((p->mix.n_sources ? fby_fit_mix(&mix, &opts, moments, r->err) : fby_fit_moments(ds, &opts, moments, r->err)) != FBY_OK)
         return fby__node_context(r, m->node, where);
     m->moments = moments;
     return FBY_OK;

@@ -24,14 +24,20 @@ typedef struct tally {
         uint64_t rows, longest;
     } * of_padding;         /* owned: n_paddings, of the batch */
     double padded, padding; /* of all batches and paddings */
+    struct of_source {
+        uint64_t samples, files; /* of all batches */
+        uint64_t here;           /* samples of the batch */
+        double padded, rows;     /* of all batches and paddings, with and without padding */
+    } * of_source;               /* owned: one a source */
 } tally;
 
-static void tally_lengths(const uint32_t *length, uint32_t n, tally *t)
+static void tally_lengths(const uint32_t *length, uint32_t n, tally *t, struct of_source *source)
 {
     for (uint32_t k = 0; k < t->n_paddings; k++)
         for (uint32_t j = 0; j < n; j++) {
             const uint64_t kept = fby__min_u64(length[j], t->paddings[k].most);
             t->of_padding[k].rows += kept;
+            source->rows += (double)kept;
             t->of_padding[k].longest = fby__max_u64(t->of_padding[k].longest, kept);
         }
 }
@@ -41,12 +47,14 @@ static void tally_piece(const fby__epoch *epoch, const fby__plan_piece *piece, t
     const fby__plan_item *items = epoch->phases[piece->phase].items;
     uint32_t item[CHUNK], length[CHUNK];
     uint64_t sample[CHUNK];
+    struct of_source *source = &t->of_source[fby__epoch_source(epoch, piece->phase)];
+    source->here += piece->n;
     for (uint32_t done = 0; done < piece->n;) {
         uint32_t n = piece->n - done < CHUNK ? piece->n - done : CHUNK;
         fby__epoch_resolve_in(epoch, piece->phase, piece->index + done, n, t->pool, item, sample);
         if (epoch->plan->lengths) {
             fby__epoch_lengths(epoch, piece->phase, item, sample, n, length);
-            tally_lengths(length, n, t);
+            tally_lengths(length, n, t, source);
         }
         for (uint32_t j = 0; j < n; j++) {
             uint32_t block = items[item[j]].block;
@@ -57,6 +65,16 @@ static void tally_piece(const fby__epoch *epoch, const fby__plan_piece *piece, t
     }
 }
 
+static uint32_t source_of(const fby__plan *plan, uint32_t block)
+{
+    uint32_t lo = 0, hi = fby__plan_sources(plan);
+    while (hi - lo > 1) {
+        const uint32_t middle = lo + (hi - lo) / 2;
+        *(fby__plan_source_first(plan, middle) <= block ? &lo : &hi) = middle;
+    }
+    return lo;
+}
+
 /* Distinct files of the batch that the tally holds; `mark` is another one for every batch. */
 static uint64_t tally_files(const fby__epoch *epoch, const tally *t, uint32_t mark)
 {
@@ -64,13 +82,14 @@ static uint64_t tally_files(const fby__epoch *epoch, const tally *t, uint32_t ma
     for (uint32_t i = 0; t->file_seen && i < t->n_touched; i++) {
         uint32_t *seen = &t->file_seen[epoch->plan->file_of[t->touched[i]]];
         n += *seen != mark;
+        t->of_source[source_of(epoch->plan, t->touched[i])].files += *seen != mark;
         *seen = mark;
     }
     return n;
 }
 
 /* Adds the chance that two of the batch's m samples share a block, and its entropy over blocks; empties the tally. */
-static void tally_read(tally *t, double m, double *same, double *entropy)
+static void tally_read(tally *t, uint32_t n_sources, double m, double *same, double *entropy)
 {
     for (uint32_t i = 0; i < t->n_touched; i++) {
         double k = t->counts[t->touched[i]];
@@ -85,7 +104,13 @@ static void tally_read(tally *t, double m, double *same, double *entropy)
         const double length = (double)(fby__div_up_u64(fby__max_u64(t->of_padding[k].longest, p->least), p->multiple_of) * p->multiple_of);
         t->padded += m * length;
         t->padding += m * length - (double)t->of_padding[k].rows;
+        for (uint32_t i = 0; i < n_sources; i++)
+            t->of_source[i].padded += (double)t->of_source[i].here * length;
         t->of_padding[k].rows = t->of_padding[k].longest = 0;
+    }
+    for (uint32_t i = 0; i < n_sources; i++) {
+        t->of_source[i].samples += t->of_source[i].here;
+        t->of_source[i].here = 0;
     }
 }
 
@@ -173,11 +198,17 @@ static void uniform_mixing(const fby__epoch *epoch, uint64_t batch, fby__mixing 
 fby_status fby__plan_mixing(const fby__epoch *epoch, uint64_t max_batches, const fby__padding *paddings, uint32_t n_paddings,
                             fby__mixing *out, fby_error *err)
 {
+    return fby__plan_mixing_by_source(epoch, max_batches, paddings, n_paddings, out, NULL, err);
+}
+
+fby_status fby__plan_mixing_by_source(const fby__epoch *epoch, uint64_t max_batches, const fby__padding *paddings, uint32_t n_paddings,
+                                      fby__mixing *out, fby__source_mixing *out_sources, fby_error *err)
+{
     static const fby__padding longest = {.most = UINT64_MAX, .multiple_of = 1};
     if (max_batches == 0)
         return fby__fail(err, FBY_E_ARG, "mixing is measured on at least one batch");
     fby_status status = FBY_OK;
-    const uint32_t n_blocks = epoch->plan->n_blocks;
+    const uint32_t n_blocks = epoch->plan->n_blocks, n_sources = fby__plan_sources(epoch->plan);
     fby__mixing mixing = {.batches_sampled = fby__min_u64(max_batches, epoch->n_batches)};
     double pairs_in = 0; /* batches that have pairs */
     tally t = {.counts = fby__calloc(n_blocks, sizeof *t.counts),
@@ -185,10 +216,11 @@ fby_status fby__plan_mixing(const fby__epoch *epoch, uint64_t max_batches, const
                .paddings = n_paddings ? paddings : &longest,
                .n_paddings = n_paddings ? n_paddings : 1};
     t.of_padding = fby__calloc(t.n_paddings, sizeof *t.of_padding);
+    t.of_source = fby__calloc(n_sources, sizeof *t.of_source);
     fby__plan_piece *pieces = fby__calloc(epoch->max_pieces, sizeof *pieces);
     if (epoch->plan->files)
         t.file_seen = fby__calloc(epoch->plan->n_files, sizeof *t.file_seen);
-    if (!t.counts || !t.touched || !t.of_padding || !pieces || (epoch->plan->files && !t.file_seen)) {
+    if (!t.counts || !t.touched || !t.of_padding || !t.of_source || !pieces || (epoch->plan->files && !t.file_seen)) {
         status = fby__fail_nomem(err, "mixing of an epoch");
         goto done;
     }
@@ -204,7 +236,7 @@ fby_status fby__plan_mixing(const fby__epoch *epoch, uint64_t max_batches, const
         mixing.files += (double)files;
         if (b + 1 < epoch->n_batches || epoch->n_batches == 1)
             mixing.files_least = i == 0 ? files : fby__min_u64(files, mixing.files_least);
-        tally_read(&t, m, &mixing.same_block, &mixing.entropy_bits);
+        tally_read(&t, n_sources, m, &mixing.same_block, &mixing.entropy_bits);
         pairs_in += m > 1;
     }
     if (pairs_in > 0)
@@ -216,10 +248,17 @@ fby_status fby__plan_mixing(const fby__epoch *epoch, uint64_t max_batches, const
         uniform_mixing(epoch, fby__epoch_batch_size(epoch, 0), &mixing);
     }
     *out = mixing;
+    for (uint32_t i = 0; out_sources && i < n_sources; i++) {
+        const struct of_source *s = &t.of_source[i];
+        const double n = fmax(1, (double)mixing.batches_sampled);
+        out_sources[i] = (fby__source_mixing){
+            .samples = (double)s->samples / n, .files = (double)s->files / n, .padding = s->padded > 0 ? 1 - s->rows / s->padded : 0};
+    }
 done:
     fby__pool_scratch_destroy(t.pool);
     fby__free(t.file_seen);
     fby__free(t.of_padding);
+    fby__free(t.of_source);
     fby__free(t.counts);
     fby__free(t.touched);
     fby__free(pieces);

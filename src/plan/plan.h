@@ -322,8 +322,19 @@ typedef struct fby__destination {
  * go, and here all of it counts as nowhere.
  */
 void fby__epoch_destinations(const fby__epoch *epoch, uint32_t phase, uint32_t item, uint64_t first, uint32_t n, fby__destination *out);
-/** All but FULL, mixtures, batches by rows, length buckets and samples that are drawn anew in every epoch. */
+/**
+ * Before a phase is asked, and when it no longer is: a mixture keeps a table of its batches meanwhile. Begun twice is begun once; an epoch that is
+ * destroyed ends all. Not while others ask of the same phase.
+ */
+fby_status fby__epoch_destinations_begin(fby__epoch *epoch, uint32_t phase, fby_error *err);
+void fby__epoch_destinations_end(fby__epoch *epoch, uint32_t phase);
+/**
+ * All but FULL, batches by rows, length buckets and samples that are drawn anew in every epoch; and of mixtures NONE, and those with a source that
+ * is FULL.
+ */
 bool fby__epoch_has_destinations(const fby__epoch *epoch);
+/** The most batches that a phase of any epoch reaches into, where epochs have destinations. */
+uint64_t fby__plan_reach_limit(const fby__plan *plan);
 
 /** How well a batch mixes blocks, against a uniform shuffle of all samples. */
 typedef struct fby__mixing {
@@ -334,6 +345,12 @@ typedef struct fby__mixing {
     double padding;                            /* share of all rows that padding adds; 0 where lengths are unknown */
     uint64_t batches_sampled;
 } fby__mixing;
+
+/** The same of one source of a mixture; without one, of all. */
+typedef struct fby__source_mixing {
+    double samples, files; /* of a batch, on average */
+    double padding;
+} fby__source_mixing;
 
 /** How samples that differ in length are padded: cut to `most`; the longest of a batch is raised to `least` and to a multiple. */
 typedef struct fby__padding {
@@ -346,6 +363,9 @@ typedef struct fby__padding {
  */
 fby_status fby__plan_mixing(const fby__epoch *epoch, uint64_t max_batches, const fby__padding *paddings, uint32_t n_paddings,
                             fby__mixing *out, fby_error *err);
+/** The same, and of each source: fby__plan_sources(plan) of them. */
+fby_status fby__plan_mixing_by_source(const fby__epoch *epoch, uint64_t max_batches, const fby__padding *paddings, uint32_t n_paddings,
+                                      fby__mixing *out, fby__source_mixing *out_sources, fby_error *err);
 
 /* ---- the permutation, for tests ---- */
 

@@ -160,6 +160,8 @@ fby_status fby__fetch_plan(fby__read *read, size_t *out_n, fby_error *err)
     }
     if (r->trace)
         fby__trace_count(r->trace, FBY__COUNT_BYTES_READ, all);
+    if (r->bytes_read)
+        atomic_fetch_add_explicit(r->bytes_read, all, memory_order_relaxed);
     *out_n = n_requests;
     if (mapped || total == 0)
         return FBY_OK;

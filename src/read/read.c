@@ -60,12 +60,27 @@ void fby__reader_close(fby__reader *r)
 
 /* ---- reads ---- */
 
+static size_t decode_columns(const fby__reader *r)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < r->n_panels; i++)
+        n += r->panels[i].layout.n_columns;
+    return n;
+}
+
+size_t fby__read_memory_bytes(const fby__reader *r)
+{
+    const fby__read *read = NULL;
+    const fby__read_shape *shape = r->shape ? r->shape : &fby__read_panels;
+    const size_t segments = r->max_segments ? r->max_segments : 1;
+    return sizeof *read + segments * (sizeof *read->segments + sizeof *read->chunks + decode_columns(r) * sizeof *read->decode) +
+           r->n_columns * (sizeof *read->origins + sizeof *read->source_of) + r->n_panels * sizeof *read->in_place +
+           shape->most_tasks(r) * sizeof *read->tasks;
+}
+
 fby_status fby__read_init(fby__read *read, fby__reader *r, fby_error *err)
 {
-    const size_t segments = r->max_segments;
-    size_t n_decode = 0;
-    for (uint32_t i = 0; i < r->n_panels; i++)
-        n_decode += r->panels[i].layout.n_columns;
+    const size_t segments = r->max_segments, n_decode = decode_columns(r);
     *read = (fby__read){.reader = r, .error = {.file_offset = -1}};
     read->segments = fby__calloc(segments, sizeof *read->segments);
     read->chunks = fby__calloc(segments, sizeof *read->chunks);

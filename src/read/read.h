@@ -78,22 +78,23 @@ typedef struct fby__reader {
     uint32_t n_columns;
     const fby__read_panel *panels;
     uint32_t n_panels;
-    uint32_t max_segments;      /* row groups that one read reaches into; 0 = 1 */
-    uint32_t n_helpers;         /* 0, or: threads of the pool, which helps the thread that begins and ends before it begins again */
-    int n_workers;              /* threads that ever decode */
-    fby__pool *pool;            /* decodes the tasks; NULL: the thread that begins, one after the other */
-    fby__io *io;                /* NULL: the thread that begins reads, and waits */
-    fby__account *account;      /* pays for what is read, scratch, and panels that grow */
-    fby__chunk_store *store;    /* NULL = none */
-    fby__trace *trace;          /* NULL = none */
-    bool asks_sink;             /* whether the account has room for what decoding allocates: the sink may make some. Else the account */
-    const _Atomic bool *stop;   /* NULL, or: true gives up what is not decoded yet */
-    fby__spares *buffers;       /* to read into; NULL = each read takes what it needs, and gives it back */
-    size_t reserved_bytes;      /* of a worker's scratch: charged before */
-    struct fby__reader *beside; /* NULL, or: an open reader whose workers, the same threads, keep the scratch of this one too */
+    uint32_t max_segments;        /* row groups that one read reaches into; 0 = 1 */
+    uint32_t n_helpers;           /* 0, or: threads of the pool, which helps the thread that begins and ends before it begins again */
+    int n_workers;                /* threads that ever decode */
+    fby__pool *pool;              /* decodes the tasks; NULL: the thread that begins, one after the other */
+    fby__io *io;                  /* NULL: the thread that begins reads, and waits */
+    fby__account *account;        /* pays for what is read, scratch, and panels that grow */
+    fby__chunk_store *store;      /* NULL = none */
+    fby__trace *trace;            /* NULL = none */
+    bool asks_sink;               /* whether the account has room for what decoding allocates: the sink may make some. Else the account */
+    _Atomic uint64_t *bytes_read; /* NULL = nobody counts what this reader reads; else relaxed */
+    const _Atomic bool *stop;     /* NULL, or: true gives up what is not decoded yet */
+    fby__spares *buffers;         /* to read into; NULL = each read takes what it needs, and gives it back */
+    size_t reserved_bytes;        /* of a worker's scratch: charged before */
+    struct fby__reader *beside;   /* NULL, or: an open reader whose workers, the same threads, keep the scratch of this one too */
     const struct fby__read_shape *shape; /* NULL = panels */
     /* owned */
-    fby__read_worker *workers; /* n_workers */
+    fby__read_worker *workers; /* n_workers; those of `beside`, where that is given */
     pthread_mutex_t lock;      /* guards the errors of reads */
     bool is_open;
 } fby__reader;
@@ -102,6 +103,9 @@ fby_status fby__reader_open(fby__reader *reader, fby_error *err);
 /** Give back what a worker keeps from read to read. Its thread's, between reads. True: it was more than is reserved. */
 bool fby__reader_rest(fby__reader *reader, int worker);
 void fby__reader_close(fby__reader *reader); /* no read is under way. One that was never opened is fine */
+
+/** Memory of one read, whatever it reads. The reader need not be open. */
+size_t fby__read_memory_bytes(const fby__reader *reader);
 
 /** Rows of one row group that a read needs: of its block's own, and of those after it that [lo, hi) reaches into. */
 typedef struct fby__read_segment {

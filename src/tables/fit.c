@@ -4,6 +4,7 @@
  *
  * By group: the rows of a batch are sorted by their groups, each group's values are brought together, and summed as one run.
  */
+#include "tables/cover.h"
 #include "tables/fit_pads.h"
 #include "tables/fit_places.h"
 #include "tables/table_keys.h"
@@ -21,65 +22,6 @@
 
 #define BATCH_ROWS 16384u
 #define BATCH_VALUES ((uint64_t)4 << 20) /* where a row holds many */
-
-/** The rows that lie in samples, as intervals in order. */
-typedef struct cover {
-    const fby_samples *samples; /* borrowed; NULL = all rows */
-    const fby_dataset *ds;
-    uint32_t block; /* the next sample: block, and number in it */
-    uint64_t i;
-    uint64_t begin, end; /* the interval at hand; begin = end: there are no more */
-} cover;
-
-/* The next sample's rows; false when there is none. Of plain rows, a block's at once. */
-static bool next_sample(cover *c, uint64_t *begin, uint64_t *end)
-{
-    uint32_t n_blocks = fby__dataset_block_count(c->ds);
-    uint64_t n = 0;
-    while (c->block < n_blocks && c->i >= (n = fby__samples_of_block(c->samples, c->block))) {
-        c->block++;
-        c->i = 0;
-    }
-    if (c->block == n_blocks)
-        return false;
-    uint64_t first = fby__dataset_block(c->ds, c->block)->first_row;
-    (void)fby__samples_next_span(c->samples, c->block, &c->i, n, 0, begin, end); /* there is one: a sample is left */
-    *begin += first;
-    *end += first;
-    return true;
-}
-
-/* Samples in a row that touch or overlap make one interval. */
-static void next_interval(cover *c)
-{
-    if (!c->samples) {
-        c->begin = c->end;
-        return;
-    }
-    cover ahead = *c;
-    uint64_t begin, end;
-    if (!next_sample(&ahead, &begin, &end)) {
-        c->begin = c->end;
-        return;
-    }
-    ahead.begin = begin;
-    ahead.end = end;
-    for (;;) {
-        *c = ahead;
-        if (!next_sample(&ahead, &begin, &end) || begin > c->end)
-            return; /* c stands before that sample */
-        ahead.end = fby__max_u64(c->end, end);
-    }
-}
-
-static void cover_begin(cover *c, const fby_samples *samples, const fby_dataset *ds)
-{
-    *c = (cover){.samples = samples, .ds = ds};
-    if (samples)
-        next_interval(c);
-    else
-        c->end = fby_dataset_rows(ds);
-}
 
 /* Rows [from, to) of a batch, for every column; what is read beside them comes behind. */
 static fby_status add_rows(const fby_batch *batch, uint64_t from, uint64_t to, fby__moments *m, size_t n_columns, fby__places *places,
@@ -260,7 +202,7 @@ static fby_status add_grouped(groups *g, const fby_batch *batch, uint64_t first_
 /* ---- all rows ---- */
 
 /* m: one a column, or NULL where they are gathered by group. */
-static fby_status add_covered(const fby_batch *batch, uint64_t first_row, cover *c, fby__moments *m, size_t n_columns, groups *g,
+static fby_status add_covered(const fby_batch *batch, uint64_t first_row, fby__cover *c, fby__moments *m, size_t n_columns, groups *g,
                               fby__places *places, fby_error *err)
 {
     uint64_t end = first_row + fby_batch_size(batch);
@@ -272,12 +214,13 @@ static fby_status add_covered(const fby_batch *batch, uint64_t first_row, cover 
             FBY__TRY(add_grouped(g, batch, first_row, begin - first_row, stop - first_row, err));
         if (stop < c->end)
             break;
-        next_interval(c);
+        fby__cover_next(c);
     }
     return FBY_OK;
 }
 
-static fby_status sum_batches(fby_loader *l, cover *c, fby__pads *pads, fby__places *places, fby__moments *m, groups *g, fby_error *err)
+static fby_status sum_batches(fby_loader *l, fby__cover *c, fby__pads *pads, fby__places *places, fby__moments *m, groups *g,
+                              fby_error *err)
 {
     uint64_t row = 0;
     for (;;) {
@@ -364,10 +307,10 @@ static fby_status fit(fby_dataset *ds, const fby_fit_opts *o, fby_output *output
                             .memory_bytes = o->memory_bytes ? o->memory_bytes : fby__dataset_budget_bytes(ds),
                             .n_threads = o->n_threads};
     fby_loader *l;
-    cover c;
+    fby__cover c;
     FBY__TRY(fill_outputs(ds, o, outputs + before, ops, &opts.batch_size, err));
     FBY__TRY(g ? fby__table_loader_open(g->scope, ds, &opts, &l, err) : fby_loader_open(ds, &opts, &l, err));
-    cover_begin(&c, o->samples, ds);
+    fby__cover_begin(&c, o->samples, ds);
     fby_status status = sum_batches(l, &c, pads, places, m, g, err);
     if (g)
         fby__table_loader_close(g->scope, l);

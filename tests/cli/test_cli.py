@@ -479,6 +479,47 @@ def test_plan_says_what_a_pipeline_gives(pipeline, env):
     assert abs(x["mean"]) < 0.5 and x["min"] < -1 < 1 < x["max"]
 
 
+@pytest.fixture
+def mixture(basins):
+    (basins / "m.yaml").write_text(
+        "mix:\n  sources: {many: 'b[0-2].parquet', one: {data: b3.parquet, outputs: {x: b}}}\n  weights: {many: 1, one: 3}\n  stop: 1000\n"
+        "splits: {train: 0.75, test: 0.25}\noutputs: {x: {columns: b}}\nloader: {batch_size: 100, seed: 3, memory: 64MiB}\n"
+    )
+    return basins / "m.yaml"
+
+
+def test_plan_shows_each_source_of_a_mixture(mixture, env):
+    mixture.write_text(mixture.read_text().replace("splits: {train: 0.75, test: 0.25}", "splits: {train: 0.75, test: 0.25, by: samples}"))
+    got = run_json(["plan", mixture], env)
+    assert (got["split"], got["data"]["files"], got["data"]["rows"]) == ("train", 4, 4000) and "samples" not in got
+    assert got["epoch"] == {"samples": 1000, "batches": 10, "batch_size": 100}
+    many, one = got["sources"]
+    assert {k: many[k] for k in ("name", "files", "rows", "samples", "left", "passes")} == {
+        "name": "many", "files": 3, "rows": 3000, "samples": 250, "left": 2000, "passes": 1,
+    }  # fmt: skip
+    assert (one["samples"], one["left"], one["passes"], one["files_per_batch"]) == (750, 0, 1, 1)
+    assert 20 < many["samples_per_batch"] < 30 and 2 < many["files_per_batch"] <= 3
+    out = run(["plan", mixture], env).stdout
+    assert re.search(r"^  source +files +rows +samples +share", out, re.M), out
+    assert re.search(r"^  many +3 +3,000 +250 +25\.0 % +2,000 +1 ", out, re.M), out
+    for command in (["advise", mixture], ["bench", mixture, "--compare", "--seconds", "1"]):
+        result = run(command, env)
+        assert result.returncode == 2 and "describes a mixture" in result.stderr, result.stderr
+    result = run(["inspect", mixture], env)
+    assert result.returncode == 2 and "m.yaml: the file describes a mixture: each of its sources has data of its own" in result.stderr
+
+
+def test_bench_measures_a_mixture(mixture, env):
+    mixture.write_text(mixture.read_text().replace("splits: {train: 0.75, test: 0.25}\n", ""))
+    got = run_json(["bench", mixture, "--batches", "30"], env)
+    assert got["dataset"]["rows"] == 4000 and len(got["dataset"]["fingerprint"].split(",")) == 2
+    many, one = got["report"]["sources"]
+    assert (many["name"], one["name"]) == ("many", "one") and many["samples"] + one["samples"] == got["report"]["samples"]
+    assert abs(3 * many["samples"] - one["samples"]) < 20
+    result = run(["bench", mixture, "--set", "mix.weights.one=-1"], env)
+    assert result.returncode != 0 and "mix: weights: a number from 0 on is expected" in result.stderr
+
+
 def test_plan_without_a_cache_leaves_the_files_own_alone(pipeline, env):
     text = pipeline.read_text()
     pipeline.write_text(text.replace("data: b*.parquet", "data: {paths: b*.parquet, cache_dir: kept}"))

@@ -30,7 +30,7 @@ static void what_does_not_fit_is_said_with_its_place(void **state)
         {"[a]", "p.yaml:1:1: the file: a map of options is expected, not a list"},
         {"outputs: {x: a}", "the section data is missing"},
         {"dat: x\n", "p.yaml:1:1: the file: unknown key 'dat': did you mean 'data'?"},
-        {"data: x\nzzzzzzz: 1\n", "p.yaml:2:1: the file: unknown key 'zzzzzzz': there are version, data, samples"},
+        {"data: x\nzzzzzzz: 1\n", "p.yaml:2:1: the file: unknown key 'zzzzzzz': there are version, data, mix, samples"},
         {"data: x\nversion: 2\n", "p.yaml:2:10: version: 1 is the only one"},
         {"data: {ids: [a]}\n", "p.yaml:1:7: data: paths is missing"},
         {"data: {paths: [1]}\n", "p.yaml:1:16: data: paths: a path is expected, not 1"},
@@ -108,6 +108,29 @@ static void what_does_not_fit_is_said_with_its_place(void **state)
         {"data: x\nloader: {batch_size: 3, rank: 2}\n", "rank 2 is not below world_size, which is 1"},
         {"data: x\nloader: {batch_size: 3, local_world_size: 2}\n", "local_world_size 2 is above world_size, which is 1"},
         {"data: x\nloader: {batch_size: 3, seed: 18446744073709551616}\n", "too large"},
+        {"data: x\nmix: {sources: {a: x}}\n", "p.yaml:1:7: data: a mixture has data by source"},
+        {"mix: {weights: {a: 1}}\n", "p.yaml:1:6: mix: sources is missing"},
+        {"mix: {sorces: {a: x}}\n", "p.yaml:1:7: mix: unknown key 'sorces': did you mean 'sources'?"},
+        {"mix: {sources: [a]}\n", "p.yaml:1:16: mix: sources: a map of names to sources is expected, not a list"},
+        {"mix: {sources: {}}\n", "mix: sources: a map of names to sources is expected, not an empty one"},
+        {"mix:\n  sources:\n    a: {samples: rows}\n", "p.yaml:3:8: the section data is missing"},
+        {"mix:\n  sources:\n    a: {data: x, outptus: {}}\n", "p.yaml:3:18: source 'a': unknown key 'outptus': did you mean 'outputs'?"},
+        {"mix: {sources: {a: x, model: y}, weights: {a: 1, modle: 1}}\n",
+         "p.yaml:1:50: mix: weights: unknown key 'modle': did you mean 'model'?"},
+        {"mix: {sources: {a: x, b: y}, weights: {a: 1}}\n", "p.yaml:1:39: mix: weights: source 'b' is missing: name every source"},
+        {"mix: {sources: {a: x, b: y}, weights: {a: 1, b: -1}}\n", "p.yaml:1:49: mix: weights: a number from 0 on is expected, not -1"},
+        {"mix: {sources: {a: x, b: y}, weights: {a: 0, b: 0}}\n", "mix: weights: all are 0"},
+        {"mix: {sources: {a: x}, weights: 1}\n", "p.yaml:1:33: mix: weights: a map of all sources to numbers is expected"},
+        {"mix: {sources: {a: x}, weights: []}\n", "mix: weights: the list is empty"},
+        {"mix: {sources: {a: x}, stop: last}\n", "p.yaml:1:30: mix: stop: unknown word 'last': there are first, all"},
+        {"mix: {sources: {a: x}, stop: 0}\n", "mix: stop: 0 is below 1"},
+        {"mix: {sources: {a: x}, stop: 1.5}\n", "mix: stop: first, all or a number of samples is expected, not 1.5"},
+        {"mix:\n  sources:\n    a: {data: x, splits: {train: 0.5}}\n    b: {data: y}\n",
+         "p.yaml:4:8: source 'b': the split 'train' is of the first and not of this source"},
+        {"mix: {sources: {a: x}}\nmoments: {m: {columns: [v], by: k}}\n", "moments 'm': by a key they are of one data set"},
+        {"mix: {sources: {a: x}}\nmoments: {m: {columns: [v], split: train}}\n", "moments 'm': there is no split 'train'"},
+        {"mix: {sources: {a: x}}\nlookups: {t: {distinct: k}}\n", "p.yaml:2:14: lookup 't': which data?"},
+        {"mix: {sources: {a: x}}\nloader: {batch_size: 3, split: train}\n", "loader: there is no split 'train'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         fails(cases[i].text, cases[i].message);
@@ -136,6 +159,45 @@ static void options_say_what_the_file_says(void **state)
     assert_true(p->loader.memory_bytes == 3ull << 29);
     assert_int_equal(p->loader.tail, FBY_TAIL_WRAP);
     assert_int_equal(p->loader.part_files, 30);
+    fby_pipeline_close(p);
+}
+
+static void a_mixture_has_a_pipeline_for_each_source(void **state)
+{
+    (void)state;
+    fby_pipeline *p = parse("mix:\n"
+                            "  sources:\n"
+                            "    a: {data: x, samples: {windows: {input: 3}}}\n"
+                            "    b: {data: [y, z], outputs: {v: w}}\n"
+                            "  weights: [{a: 3, b: 1}, {b: 2, a: 0}]\n"
+                            "  stop: 500\n"
+                            "samples: {limit: 0.5}\n"
+                            "splits: {train: 0.7, test: 0.3}\n"
+                            "outputs: {v: u}\n"
+                            "loader: {batch_size: 7, split: test}\n");
+    const char *name = NULL;
+    fby_dataset *ds = NULL;
+    fby_samples *samples = NULL;
+    fby_loader_opts opts = {FBY_LOADER_SIZES};
+    fby_error err = {0};
+    const fby_pipeline *a = fby_pipeline_source(p, 0, &name), *b = fby_pipeline_source(p, 1, NULL);
+    assert_string_equal(name, "a");
+    assert_null(fby_pipeline_source(p, 2, NULL));
+    assert_int_equal(a->samples.opts.kind, FBY_SAMPLES_WINDOWS);
+    assert_null(a->samples.steps); /* its own section samples, not that of the file */
+    assert_non_null(b->samples.steps);
+    assert_int_equal(b->data.n_sources, 2);
+    assert_string_equal(a->outputs[0].columns[0], "u");
+    assert_string_equal(b->outputs[0].columns[0], "w");
+    assert_string_equal(fby_pipeline_split(p, 1), "test");
+    const double weights[] = {3, 1, 0, 2};
+    assert_int_equal(p->mix.n_epochs, 2);
+    assert_memory_equal(p->mix.weights, weights, sizeof weights);
+    assert_true(p->mix.stop == FBY_MIX_SAMPLES && p->mix.n_samples == 500);
+    assert_int_equal(fby_pipeline_dataset(p, &ds, &err), FBY_E_ARG);
+    assert_non_null(strstr(err.message, "p.yaml: the file describes a mixture: each of its sources has data of its own"));
+    assert_int_equal(fby_pipeline_samples(p, NULL, &samples, &err), FBY_E_ARG);
+    assert_int_equal(fby_pipeline_outputs(p, &opts, &err), FBY_E_ARG);
     fby_pipeline_close(p);
 }
 
@@ -431,6 +493,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_does_not_fit_is_said_with_its_place),
         cmocka_unit_test(options_say_what_the_file_says),
+        cmocka_unit_test(a_mixture_has_a_pipeline_for_each_source),
         cmocka_unit_test(overrides_take_the_place_of_what_is_there),
         cmocka_unit_test_setup_teardown(a_loader_of_a_file_gives_what_one_by_hand_gives, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(errors_of_the_data_name_the_place_in_the_file, setup_dir, teardown_dir),

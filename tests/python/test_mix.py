@@ -240,7 +240,6 @@ def test_mixtures_that_say_nothing_are_refused(sources):
     refused(lambda: fb.mix(two, probabilities=[1, 2]), TypeError, "mix() has no argument 'probabilities'", "weights=")
     refused(lambda: fb.mix(two, weigths={"a": 1, "b": 1}), TypeError, "did you mean 'weights'?")
     refused(lambda: fb.mix(two).split(train=0.5), AttributeError, "before they are mixed")
-    refused(lambda: fb.fit(fb.mix(two), "x"), TypeError, "not Mix", "fit each source")
 
 
 def test_outputs_that_differ_name_both_sources(sources):
@@ -290,3 +289,99 @@ def test_a_damaged_file_names_its_source(folder, sources, tmp_path):
         with pytest.raises(fb.Error, match=r"bad\.parquet") as caught:
             list(loader)
     assert "source 'bad'" in str(caught.value)
+
+
+def test_moments_of_a_mixture_weigh_as_the_loader_does(tmp_path):
+    """Against all that a loader hands out when every source comes whole, as often as its weight says."""
+    rng = np.random.default_rng(4)
+    values = {"a": rng.normal(10, 1, 400), "b": rng.normal(-5, 7, 100), "c": rng.normal(0, 3, 50)}
+    values["b"][:20] = np.nan
+    sources = {name: fb.open({"x": v, "event": np.arange(len(v)) // 5}).rows() for name, v in values.items()}
+    weights = {"a": 1, "b": 1, "c": 0}
+    mixture = fb.mix(sources, weights=weights, stop=800)  # a once, b four times
+    with mixture.loader({"x": "x"}, batch_size=100, framework="numpy") as loader:
+        seen = np.concatenate([batch["x"] for batch in loader])
+    seen = seen[~np.isnan(seen)]
+    m = fb.fit(mixture, "x")["x"]
+    np.testing.assert_allclose([m.mean, m.std, m.min, m.max], [seen.mean(), seen.std(), seen.min(), seen.max()], rtol=1e-12)
+    assert (m.n, m.missing) == (480, 20)
+    pooled, all_rows = fb.fit(fb.mix(sources), "x")["x"], np.concatenate(list(values.values()))
+    np.testing.assert_allclose([pooled.mean, pooled.std], [np.nanmean(all_rows), np.nanstd(all_rows)], rtol=1e-12)
+    # Windows overlap: each row counts once in its source, and a source by its weight.
+    windows = {name: samples.dataset.windows(4) for name, samples in sources.items()}
+    w = fb.fit(fb.mix(windows, weights=weights), "x")["x"]
+    np.testing.assert_allclose([w.mean, w.std], [m.mean, m.std], rtol=1e-12)
+    # A group of five rows weighs five times a row.
+    both = fb.mix({"a": sources["a"].dataset.groups("event"), "b": sources["b"]}, weights={"a": 1, "b": 1})
+    p = np.array([5.0, 0.8])
+    p /= p.sum()
+    means, stds = (np.array([f(values[k]) for k in "ab"]) for f in (np.nanmean, np.nanstd))
+    mean = (p * means).sum()
+    g = fb.fit(both, "x")["x"]
+    np.testing.assert_allclose([g.mean, g.std], [mean, np.sqrt((p * (stds**2 + (means - mean) ** 2)).sum())], rtol=1e-12)
+
+
+def test_what_cannot_be_fitted_over_a_mixture_is_said(sources):
+    changing = [{"table": 1, "array": 0, "frame": 1}, {"table": 1, "array": 1, "frame": 1}]
+    for call, error, text in (
+        (lambda: fb.fit(fb.mix(sources), "id", by="id"), ValueError, "moments by group are of one data set: fit each source of the mixture"),
+        (lambda: fb.fit(fb.mix(sources, weights=changing), "id"), fb.UnsupportedError, "the weights differ from epoch to epoch"),
+        (lambda: fb.fit(fb.mix(sources), "x"), fb.SchemaError, "source 'frame': .*'x'"),
+        (lambda: fb.fit(fb.mix(sources), "s"), ValueError, "column 's' holds strings"),
+    ):
+        with pytest.raises(error, match=text):
+            call()
+    same = [{"table": 1, "array": 1, "frame": 0}, {"table": 2, "array": 2, "frame": 0}]
+    assert fb.fit(fb.mix(sources, weights=same), "x") == fb.fit(fb.mix(sources, weights=same[0]), "x")  # a source without weight is not read
+
+
+def test_a_report_has_each_source(sources):
+    with loader_of(sources, {"table": 2, "array": 1, "frame": 1}, stop=1600, batch_size=40) as loader:
+        first = next(iter(loader))
+        early = loader.report()
+        assert [s.samples for s in early.sources] == np.bincount(first["from"], minlength=3).tolist()
+        batches = list(loader)
+        report = loader.report()
+    assert [s.name for s in report.sources] == list(SIZES)
+    counts = np.bincount(np.concatenate([first["from"], *(batch["from"] for batch in batches)]), minlength=3)
+    assert [s.samples for s in report.sources] == counts.tolist() and sum(counts) == report.samples
+    assert sum(s.bytes_read for s in report.sources) == report.bytes_read and report.sources[2].bytes_read == 0 < report.sources[0].bytes_read
+    assert 0 < sum(s.wait_ns for s in report.sources) <= report.wait_ns
+    per_batch = [s.samples_per_batch for s in report.sources]
+    np.testing.assert_allclose(per_batch, [20, 10, 10], atol=0.2)
+    assert 1 < report.sources[0].files_per_batch <= 6 and [s.files_per_batch for s in report.sources[1:]] == [1, 1]
+    np.testing.assert_allclose(sum(s.files_per_batch for s in report.sources), report.files_per_batch)
+    assert [s.samples for s in report.since(early).sources] == (counts - np.bincount(first["from"], minlength=3)).tolist()
+    assert fb.Report.from_dict(json.loads(report.to_json())) == report
+    assert f"\nsource   table: {counts[0]:,} samples" in str(report)
+    with sources["table"].loader("x", batch_size=40, framework="numpy") as loader:
+        assert loader.report().sources == ()
+
+
+def test_padding_is_reported_by_source():
+    long, short = (fb.open({"x": np.arange(1200), "e": np.repeat(np.arange(1200 // n), n)}).groups("e") for n in (6, 2))
+    with fb.mix({"long": long, "short": short}, weights={"long": 1, "short": 1}, stop=300).loader(
+        {"x": fb.col("x").padded()}, batch_size=30, framework="numpy"
+    ) as loader:
+        by_source = {s.name: s.padding for s in loader.report().sources}
+    np.testing.assert_allclose(list(by_source.values()), [0, 2 / 3], atol=1e-9)
+
+
+def test_the_stated_minimum_is_enough(sources):
+    """Three formats, each with scratch of its own; and the minimum grows with every source that a job can read."""
+    options = {"weights": {"table": 1, "array": 1, "frame": 1}, "stop": "all", "threads": 3}
+    with loader_of(sources, memory="1GiB", **options) as loader:
+        least, ample = loader.report().budget_minimum_bytes, [order([batch]) for _ in range(2) for batch in loader]
+    with loader_of(sources, memory=least, **options) as loader:
+        assert [order([batch]) for _ in range(2) for batch in loader] == ample
+        assert loader.report().budget_peak_bytes <= least
+    refused(lambda: loader_of(sources, memory=least - 1, **options), fb.BudgetError, f"needs at least {least} bytes")
+    alone = {}
+    for name, samples in sources.items():
+        with samples.loader({"x": X[name], "id": "id"}, batch_size=16, threads=3, superbatch=50, framework="numpy", memory="1GiB") as loader:
+            alone[name] = loader.report().budget_minimum_bytes
+    assert least > sum(alone.values()) * 0.8  # scratch of each format, which is most of it
+    mixtures = [fb.mix({str(i): sources["frame"] for i in range(n)}, stop="all") for n in (2, 402)]
+    loaders = [mixture.loader({"x": "gap"}, batch_size=16, superbatch=50, memory="1GiB") for mixture in mixtures]
+    few, more = (loader.report().budget_minimum_bytes for loader in loaders)
+    assert more - few > 400 * 2 * 8000  # two reads of each: their tasks alone are that

@@ -18,14 +18,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FUNCTIONS = {
     "open": fb.open, "windows": fb.Dataset.windows, "groups": fb.Dataset.groups, "select": fb.Samples.select, "split": fb.Samples.split,
     "oversample": fb.Samples.oversample, "resample": fb.Samples.resample, "lookup": Lookup.__init__, "fit": fb.fit, "pipeline": fb.pipeline,
-    "loader": fb.Loader.__init__, "pack": fb.pack,
+    "loader": fb.Loader.__init__, "pack": fb.pack, "mix": fb.mix,
 }
 # Where a key of a set stands in a pipeline file.
 FILES = {
     "open": "data: {{paths: x, {}}}", "windows": "data: x\nsamples: {{windows: {{{}}}}}", "groups": "data: x\nsamples: {{groups: {{{}}}}}",
     "select": "data: x\nsamples: {{select: {{{}}}}}", "oversample": "data: x\nsamples: {{oversample: {{{}}}}}",
     "resample": "data: x\nsamples: {{resample: {{{}}}}}", "split": "data: x\nsplits: {{a: 0.5, {}}}", "lookup": "data: x\nlookups: {{t: {{{}}}}}",
-    "fit": "data: x\nmoments: {{m: {{{}}}}}", "loader": "data: x\nloader: {{{}}}",
+    "fit": "data: x\nmoments: {{m: {{{}}}}}", "loader": "data: x\nloader: {{{}}}", "mix": "mix: {{{}}}",
     **{make: "data: x\noutputs: {{y: {{columns: [a, b], " + make + ": {{{}}}}}}}"
        for make in ("bits", "one_hot", "map", "ngrams", "symmetric", "group_channels", "crop", "sequence_mask")},
     "spec_augment": "data: x\noutputs: {{y: {{column: a, after: {{spec_augment: {{{}}}}}}}}}",

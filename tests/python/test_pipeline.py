@@ -430,3 +430,90 @@ def test_packed_features_of_one_column_keep_their_places(tmp_path):
         for batch, want in zip(again, expected, strict=True):
             for name in want:
                 np.testing.assert_array_equal(batch[name], want[name])
+
+
+MIX = """mix:
+  sources:
+    table: {data: {paths: table.parquet}, outputs: {x: {columns: [x], ops: [standardize: both]}, id: id, from: {from: source}}}
+    array:
+      data: array.h5
+      samples: {select: {column: id, low: 10}}
+      outputs: {x: {columns: [gap], ops: [standardize: own]}, id: id, from: {from: source}}
+      moments: {own: gap}
+  weights: [{table: 3, array: 1}, {table: 1, array: 1}]
+  stop: all
+splits: {train: 0.75, test: 0.25, by: samples}
+moments: {both: {columns: [id, x], file: both.json}}
+loader: {batch_size: 32, seed: 3, memory: 128MiB, superbatch: 100}
+"""
+
+
+@pytest.fixture
+def mixture(tmp_path):
+    h5py, pq, pa = pytest.importorskip("h5py"), pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(2)
+    pq.write_table(pa.table({"id": np.arange(500), "x": rng.normal(3, 2, 500)}), tmp_path / "table.parquet", row_group_size=60)
+    with h5py.File(tmp_path / "array.h5", "w") as file:
+        file["id"], file["gap"] = np.arange(300), rng.normal(-1, 5, 300)
+    (tmp_path / "both.json").write_text(json.dumps(fb.fit(fb.open(tmp_path / "table.parquet"), "x").to_dict()))
+    text = MIX.replace("{columns: [id, x], file: both.json}", "both.json").replace("own: gap", "own: {columns: gap, split: train}")
+    (tmp_path / "m.yaml").write_text(text)
+    return tmp_path
+
+
+def test_a_mixture_in_a_file_is_that_of_python(mixture):
+    pipeline = fb.pipeline(mixture / "m.yaml")
+    assert pipeline.splits == ("train", "test") and list(pipeline.sources) == ["table", "array"]
+    assert repr(pipeline).endswith("m.yaml, a mixture of table, array: train, test>")
+    table = fb.open(mixture / "table.parquet").rows()
+    array = fb.open(mixture / "array.h5").rows().select("id", low=10)
+    table, array = (samples.split(train=0.75, test=0.25, by="samples")["train"] for samples in (table, array))
+    weights = [{"table": 3, "array": 1}, {"table": 1, "array": 1}]
+    by_hand = fb.mix({"table": table, "array": array}, weights=weights, stop="all").loader(
+        {
+            "table": {"x": fb.col(["x"]).standardize(fb.fit(fb.open(mixture / "table.parquet"), "x")), "id": "id", "from": fb.source()},
+            "array": {"x": fb.col(["gap"]).standardize(fb.fit(array, "gap")), "id": "id", "from": fb.source()},
+        },
+        batch_size=32, seed=3, memory="128MiB", superbatch=100, framework="numpy",
+    )  # fmt: skip
+    with by_hand, pipeline.loader("train", framework="numpy") as loader:
+        assert loader.outputs["from"].names == ["table", "array"]
+        for _ in range(2):
+            for ours, theirs in zip(list(loader), list(by_hand), strict=True):
+                for name in ("x", "id", "from"):
+                    assert np.array_equal(ours[name], theirs[name]), name
+    copy = pickle.loads(pickle.dumps(pipeline["train"]))
+    assert copy.names == ["table", "array"] and copy.weights == pipeline["train"].weights and len(copy) == len(pipeline["train"])
+    with pipeline.sources["array"].loader("test", framework="numpy") as alone:  # one source, with the file's options
+        assert set(next(iter(alone))) == {"x", "id", "from"}
+
+
+def test_moments_of_a_mixture_file_are_of_all_its_sources(mixture):
+    text = MIX.replace("{columns: [id, x], file: both.json}", "{columns: id, split: train}")
+    text = text.replace("moments: {own: gap}", "splits: {train: 0.5, test: 0.5, by: samples}")
+    text = text.replace("ops: [standardize: both]", "dtype: float64").replace("ops: [standardize: own]", "dtype: float64")
+    text = text.replace("[{table: 3, array: 1}, {table: 1, array: 1}]", "{table: 3, array: 1}")
+    text = text.replace("id: id", "id: {columns: id, ops: [standardize: both], dtype: float64}")
+    (mixture / "m.yaml").write_text(text)
+    pipeline = fb.pipeline(mixture / "m.yaml")
+    assert pipeline["train"].weights == [{"table": 3.0, "array": 1.0}]
+    moments = fb.fit(pipeline["train"], "id")
+    with pipeline.loader("train", framework="numpy") as loader, fb.mix(pipeline["train"].sources, weights={"table": 3, "array": 1}, stop="all").loader(
+        {"id": fb.col("id", dtype="float64"), "from": fb.source()}, batch_size=32, seed=3, memory="128MiB", superbatch=100, framework="numpy"
+    ) as plain:
+        for ours, theirs in zip(list(loader), list(plain), strict=True):
+            assert np.array_equal(ours["from"], theirs["from"])
+            np.testing.assert_allclose(ours["id"] * moments["id"].std + moments["id"].mean, theirs["id"], atol=1e-9)
+
+
+def test_what_a_mixture_file_cannot_do_is_said_with_its_place(mixture):
+    pipeline = fb.pipeline(mixture / "m.yaml")
+    with pytest.raises(ValueError, match="describes a mixture: each of its sources has data of its own"):
+        pipeline.dataset
+    with pytest.raises(ValueError, match="which split"):
+        pipeline.loader()
+    with pytest.raises(ValueError, match="there is no split 'val'"):
+        pipeline.loader("val")
+    (mixture / "m.yaml").write_text((mixture / "m.yaml").read_text().replace("{columns: [gap], ops: [standardize: own]}", "{columns: [gop]}"))
+    with pytest.raises(fb.Error, match=r"m.yaml:7:\d+: .*gop"):
+        fb.pipeline(mixture / "m.yaml").loader("train")

@@ -60,6 +60,22 @@ typedef struct fby_mix {
  */
 FBY_API fby_status fby_loader_open_mix(const fby_mix *mix, const fby_loader_opts *opts, fby_loader **out, fby_error *err);
 
+/**
+ * Moments of columns over a mixture, weighed as a loader over it draws: of the values that come out, source i has the share
+ *
+ *     p(i) = s(i) r(i) n(i) / R(i), over the sum of that of all sources
+ *
+ * where s is its share of the weights, r the mean number of rows of its samples, and n the values found in the R rows that they consist of, each
+ * row once. Then mean = Σ p(i) mean(i) and std² = Σ p(i) (std(i)² + (mean(i) - mean)²). Counts are sums, and min and max are over all sources that
+ * have a weight. Without weights, of plain rows, these are the moments of all rows together.
+ *
+ * @opts  as of fby_fit_moments(), over columns that all sources have; samples is NULL: they are the sources'.
+ * @out   [out] as there.
+ * Errors: those of fby_fit_moments() with the source's name; FBY_E_UNSUPPORTED for weights that differ from epoch to epoch.
+ * Threads: any. Blocks: while it reads. Since: 0.2
+ */
+FBY_API fby_status fby_fit_mix(const fby_mix *mix, const fby_fit_opts *opts, fby_moments *out, fby_error *err);
+
 /** What an epoch has of a source. Strings borrowed from the loader. */
 typedef struct fby_source_info {
     size_t size;        /* set by the caller: sizeof(fby_source_info) */
@@ -73,6 +89,21 @@ typedef struct fby_source_info {
 FBY_API size_t fby_loader_source_count(const fby_loader *loader);
 /** Source i in an epoch. FBY_E_ARG past the last. Threads: any. Blocks: no. Since: 0.2 */
 FBY_API fby_status fby_loader_source(const fby_loader *loader, size_t i, uint64_t epoch, fby_source_info *out, fby_error *err);
+
+/** What a loader has done so far with one source. Padding and what a batch has are of the order: measured on batches of epoch 0. */
+typedef struct fby_source_report {
+    size_t size;              /* set by the caller: sizeof(fby_source_report) */
+    const char *name;         /* "" of a loader over one data set; borrowed from the loader */
+    uint64_t samples;         /* handed out */
+    uint64_t bytes_read;      /* of its files */
+    uint64_t wait_ns;         /* the consumer's, for batches of which this source's samples were decoded last */
+    double padding;           /* share of its rows of padded outputs that is padding */
+    double samples_per_batch; /* on average */
+    double files_per_batch;   /* distinct ones, on average; 0 where files are unknown */
+} fby_source_report;
+
+/** Source i so far. FBY_E_ARG past the last, FBY_E_STATE in a forked child. Threads: any. Blocks: no. Since: 0.2 */
+FBY_API fby_status fby_loader_source_report(fby_loader *loader, size_t i, fby_source_report *out, fby_error *err);
 
 #ifdef __cplusplus
 }

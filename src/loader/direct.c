@@ -46,10 +46,10 @@ typedef struct fby__direct {
 
 /* ---- when ---- */
 
-static bool is_plain(const fby_loader *l, uint32_t output)
+static bool is_plain(const fby__loader_source *in, uint32_t output)
 {
-    const fby__output_source *s = &l->sources[0].outputs[output];
-    if (fby__batch_output_varies(&l->outputs.shape->outputs[output]) || s->maker || s->afters)
+    const fby__output_source *s = &in->outputs[output];
+    if (fby__batch_output_varies(&in->loader->outputs.shape->outputs[output]) || s->maker || s->afters)
         return false;
     return s->from >= FBY_FROM_SAMPLE_INDEX || (s->rows == FBY__ROWS_ONE && s->n_steps == 1);
 }
@@ -57,31 +57,23 @@ static bool is_plain(const fby_loader *l, uint32_t output)
 /* Do the samples and the outputs allow it? */
 static bool is_possible(const fby_loader *l)
 {
-    const fby__shuffle shuffle = fby__plan_shuffle(l->plan);
-    const fby__loader_source *in = &l->sources[0]; /* of several, epochs have no destinations */
-    if (fby_samples_kind(in->samples) != FBY_SAMPLES_ROWS || shuffle == FBY__SHUFFLE_FULL || fby__plan_part_units(l->plan) ||
-        !fby__epoch_has_destinations(l->schedule.ahead) || in->n_variable || !in->n_panels)
-        return false;
     size_t row_bytes = 0;
-    for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
-        if (!is_plain(l, i))
+    if (fby__plan_shuffle(l->plan) == FBY__SHUFFLE_FULL || fby__plan_part_units(l->plan) || !fby__epoch_has_destinations(l->schedule.ahead))
+        return false;
+    for (uint32_t k = 0; k < l->n_sources; k++) {
+        const fby__loader_source *in = &l->sources[k];
+        if (fby_samples_kind(in->samples) != FBY_SAMPLES_ROWS || in->n_variable || !in->n_panels)
             return false;
-        row_bytes += l->outputs.shape->outputs[i].row_bytes;
+        for (uint32_t i = 0; i < in->n_outputs; i++)
+            if (!is_plain(in, i))
+                return false;
     }
+    for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++)
+        row_bytes += l->outputs.shape->outputs[i].row_bytes;
     for (uint32_t b = 0; b < l->memory.n_blocks; b++)
         if (l->memory.cost[b].thin.rows)
             return false;
     return row_bytes >= LEAST_ROW;
-}
-
-/* The most batches that a phase of any epoch reaches into. */
-static uint64_t reach(const fby_loader *l)
-{
-    uint64_t most = fby__plan_phase_limit(l->plan);
-    for (uint32_t b = 0; b < l->memory.n_blocks; b++)
-        most = fby__max_u64(most, l->memory.cost[b].samples);
-    most = fby__min_u64(most, fby__plan_samples(l->plan));
-    return most / (fby__plan_global_batch(l->plan) / fby__plan_streams(l->plan)) + 2;
 }
 
 /* ---- batches ---- */
@@ -117,7 +109,8 @@ static fby__start begin_phase(fby_loader *l, const fby__plan_phase *phase, fby_e
         l->schedule.slabs_wanted = missing;
         return FBY__NOT_NOW;
     }
-    bool ok = !l->schedule.slabs_failed;
+    bool ok = !l->schedule.slabs_failed &&
+              fby__epoch_destinations_begin(l->schedule.epoch, (uint32_t)(phase - l->schedule.epoch->phases), err) == FBY_OK;
     for (uint64_t b = first; b <= phase->last_batch && ok; b++)
         ok = make_batch(l, b, err) == FBY_OK;
     if (ok)
@@ -141,8 +134,11 @@ static bool finish_batch(fby_loader *l, fby__flight *f)
             return false;
     f->batch = *place_of(l, f->index);
     *place_of(l, f->index) = NULL;
-    for (uint32_t p = 0; p < f->n_pieces; p++)
+    for (uint32_t p = 0; p < f->n_pieces; p++) {
+        if (l->schedule.epoch->phases[f->pieces[p].phase].last_batch == f->index)
+            fby__epoch_destinations_end(l->schedule.epoch, f->pieces[p].phase); /* all its rows are where they go */
         fby__flight_piece_done_locked(l, f, p);
+    }
     fby__flight_publish_locked(l, f);
     return true;
 }
@@ -419,8 +415,10 @@ fby_status fby__direct_choose(fby_loader *l, fby_error *err)
     }
     const uint64_t fixed = fby__loader_fixed_bytes(l) + l->memory.store_bytes,
                    kept = l->memory.budget_bytes - l->memory.minimum_bytes - l->memory.store_bytes;
-    const uint64_t batches = reach(l);
-    if (!is_possible(l) || (double)kept > LEAST_KEPT * (double)blocks || batches > MOST_BATCHES)
+    if (!is_possible(l) || (double)kept > LEAST_KEPT * (double)blocks)
+        return FBY_OK;
+    const uint64_t batches = fby__plan_reach_limit(l->plan);
+    if (batches > MOST_BATCHES)
         return FBY_OK;
     const uint64_t io = (l->memory.max_io_bytes ? fby__slab_class_bytes(l->memory.max_io_bytes) : 0) + l->memory.reads_bytes,
                    most_jobs = (uint64_t)l->config.n_threads * 2 + 2;

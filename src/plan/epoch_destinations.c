@@ -1,5 +1,5 @@
 /* From samples to batches: what epoch_lookup.c answers, asked from the other side. Allocates nothing, changes nothing. */
-#include "plan/plan_internal.h"
+#include "plan/mix_internal.h"
 
 #include "base/checked.h"
 
@@ -10,11 +10,33 @@
 bool fby__epoch_has_destinations(const fby__epoch *epoch)
 {
     const fby__plan *plan = epoch->plan;
-    return plan->shuffle != FBY__SHUFFLE_FULL && !plan->mix && !plan->batch_elements && !plan->pool_samples && !epoch->draws_before;
+    if (plan->mix)
+        return fby__mix_has_destinations(epoch);
+    return plan->shuffle != FBY__SHUFFLE_FULL && !plan->batch_elements && !plan->pool_samples && !epoch->draws_before;
 }
 
-/* The slot of a batch where the samples of the rank's stream s begin. */
-static uint32_t slot_of_stream(const fby__epoch *epoch, uint32_t s, uint64_t b)
+uint64_t fby__plan_reach_limit(const fby__plan *plan)
+{
+    if (plan->mix)
+        return fby__mix_reach_limit(plan);
+    uint64_t most = fby__plan_phase_limit(plan);
+    for (uint32_t b = 0; b < plan->n_blocks; b++)
+        most = fby__max_u64(most, plan->counts[b]);
+    return fby__min_u64(most, plan->n) / (plan->global_batch / plan->streams) + 2;
+}
+
+fby_status fby__epoch_destinations_begin(fby__epoch *epoch, uint32_t phase, fby_error *err)
+{
+    return epoch->mix ? fby__mix_reach_begin(epoch, phase, err) : FBY_OK;
+}
+
+void fby__epoch_destinations_end(fby__epoch *epoch, uint32_t phase)
+{
+    if (epoch->mix)
+        fby__mix_reach_end(epoch, phase);
+}
+
+uint32_t fby__epoch_slot_of_stream(const fby__epoch *epoch, uint32_t s, uint64_t b)
 {
     uint64_t slot = 0;
     for (uint32_t k = 0; k < s; k++) { /* of the last batch, streams give what they have left */
@@ -42,13 +64,17 @@ void fby__epoch_destinations(const fby__epoch *epoch, uint32_t phase_index, uint
 {
     const fby__plan *plan = epoch->plan;
     const fby__plan_phase *phase = &epoch->phases[phase_index];
+    if (epoch->mix) {
+        fby__mix_destinations(epoch, phase_index, item, first, n, out);
+        return;
+    }
     assert(phase_index < epoch->n_phases && item < phase->n_items && fby__epoch_has_destinations(epoch));
     const bool permuted = plan->shuffle == FBY__SHUFFLE_SUPERBATCH;
     const uint32_t s = phase->stream - plan->first_stream;
     const uint64_t last = epoch->n_batches - 1 - phase->first_batch; /* counted as destinations are */
     const uint64_t told = last + (epoch->n_wrapped == 0);
     const uint64_t origin = phase->first_batch * plan->stride + plan->offset, magic = magic_of(phase->end, plan->stride);
-    const uint32_t slot = slot_of_stream(epoch, s, 0), last_slot = slot_of_stream(epoch, s, epoch->n_batches - 1);
+    const uint32_t slot = fby__epoch_slot_of_stream(epoch, s, 0), last_slot = fby__epoch_slot_of_stream(epoch, s, epoch->n_batches - 1);
     const uint64_t key = permuted ? fby__epoch_phase_key(epoch, phase) : 0;
     uint64_t element = phase->items[item].start + first, index[AT_ONCE];
     for (uint32_t done = 0; done < n;) {

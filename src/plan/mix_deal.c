@@ -20,6 +20,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef unsigned __int128 u128;
 
@@ -92,11 +93,11 @@ static void fill_up(const fby__mix_deal *deal, uint32_t streams, uint32_t stream
         }
 }
 
-void fby__mix_slots(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint64_t n, uint64_t *out)
+/* What the circle gives, within the quotas: n and what a source has more than its own are both more of more slots, so no count becomes less. */
+static void keep_quotas(const fby__mix_deal *deal, uint32_t stream, uint64_t *out)
 {
-    const uint64_t *quota = deal->quota + (size_t)stream * deal->n, length = deal->length[stream];
-    uint64_t beyond = 0; /* quotas: n and what a source has more than its own are both more of more slots, so no count becomes less */
-    circle_slots(deal, streams, stream, fby__min_u64(n, length), out);
+    const uint64_t *quota = deal->quota + (size_t)stream * deal->n;
+    uint64_t beyond = 0;
     for (uint32_t i = 0; i < deal->n; i++) {
         beyond += out[i] > quota[i] ? out[i] - quota[i] : 0;
         out[i] = fby__min_u64(out[i], quota[i]);
@@ -107,6 +108,44 @@ void fby__mix_slots(const fby__mix_deal *deal, uint32_t streams, uint32_t stream
         beyond -= more;
     }
     assert(beyond == 0);
+}
+
+void fby__mix_slots(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint64_t n, uint64_t *out)
+{
+    const uint64_t length = deal->length[stream];
+    circle_slots(deal, streams, stream, fby__min_u64(n, length), out);
+    keep_quotas(deal, stream, out);
+    if (n > length)
+        fill_up(deal, streams, stream, n, out);
+}
+
+void fby__mix_walk_begin(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint64_t n, fby__mix_walk *w)
+{
+    w->n = fby__min_u64(n, deal->length[stream]);
+    circle_slots(deal, streams, stream, w->n, w->circle);
+}
+
+void fby__mix_walk_to(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint64_t n, fby__mix_walk *w, uint64_t *out)
+{
+    const uint64_t length = deal->length[stream], end = fby__min_u64(n, length), step = streams * STEP;
+    uint64_t at = deal->start + stream * STEP + w->n * step;
+    if (end - w->n > FBY__MIX_STEPS) {
+        fby__mix_walk_begin(deal, streams, stream, end, w);
+    } else {
+        for (; w->n < end; w->n++, at += step) {
+            uint32_t lo = 0, hi = deal->n - 1; /* the first arc that ends above the slot */
+            while (lo < hi) {
+                const uint32_t middle = lo + (hi - lo) / 2;
+                if (deal->upto[middle] > at)
+                    hi = middle;
+                else
+                    lo = middle + 1;
+            }
+            w->circle[lo]++;
+        }
+    }
+    memcpy(out, w->circle, deal->n * sizeof *out);
+    keep_quotas(deal, stream, out);
     if (n > length)
         fill_up(deal, streams, stream, n, out);
 }

@@ -20,8 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ANY_SOURCES 1024 /* at most, checked when the plan was made */
-
 void fby__mix_epoch_destroy(fby__mix_epoch *mix)
 {
     if (!mix)
@@ -36,6 +34,9 @@ void fby__mix_epoch_destroy(fby__mix_epoch *mix)
     fby__free(mix->first_pass);
     fby__free(mix->pass_of_phase);
     fby__free(mix->own_of_phase);
+    for (uint32_t i = 0; mix->reach && i < mix->n_phases; i++)
+        fby__free(mix->reach[i]);
+    fby__free((void *)mix->reach);
     fby__mix_deal_fini(&mix->deal);
     fby__free(mix);
 }
@@ -243,7 +244,8 @@ static fby_status list_phases(fby__epoch *epoch, fby_error *err)
     epoch->phases = fby__calloc(most, sizeof *epoch->phases);
     mix->pass_of_phase = fby__calloc(most, sizeof *mix->pass_of_phase);
     mix->own_of_phase = fby__calloc(most, sizeof *mix->own_of_phase);
-    if (!list || !epoch->phases || !mix->pass_of_phase || !mix->own_of_phase || most > UINT32_MAX) {
+    mix->reach = fby__calloc(most, sizeof *mix->reach);
+    if (!list || !epoch->phases || !mix->pass_of_phase || !mix->own_of_phase || !mix->reach || most > UINT32_MAX) {
         fby__free(list);
         return fby__fail_nomem(err, "order of an epoch");
     }
@@ -262,12 +264,16 @@ static fby_status list_phases(fby__epoch *epoch, fby_error *err)
     }
     if (epoch->n_phases > 1)
         qsort(list, epoch->n_phases, sizeof *list, compare_listed);
+    const uint64_t limit = fby__mix_has_destinations(epoch) ? fby__mix_reach_limit(epoch->plan) : UINT64_MAX;
     for (uint32_t i = 0; i < epoch->n_phases; i++) {
         epoch->phases[i] = list[i].phase;
         mix->pass_of_phase[i] = list[i].pass;
         mix->own_of_phase[i] = list[i].own;
         mix->passes[list[i].pass].phase[list[i].own] = i;
+        assert(list[i].phase.last_batch - list[i].phase.first_batch < limit);
+        (void)limit;
     }
+    mix->n_phases = epoch->n_phases;
     fby__free(list);
     return FBY_OK;
 }
@@ -396,12 +402,16 @@ static void put_pieces(const fby__epoch *epoch, uint32_t s, uint32_t source, uin
 
 static void pieces_of_stream(const fby__epoch *epoch, uint32_t s, uint64_t lo, uint64_t hi, pieces *to)
 {
-    uint64_t begin[ANY_SOURCES], end[ANY_SOURCES];
+    uint64_t begin[FBY__MIX_SOURCES], end[FBY__MIX_SOURCES];
     const bool grouped = epoch->plan->shuffle != FBY__SHUFFLE_NONE;
-    slots_of(epoch, s, lo, begin);
+    const fby__mix_deal *deal = &epoch->mix->deal;
+    const uint32_t streams = epoch->plan->streams, stream = epoch->plan->first_stream + s;
+    fby__mix_walk walk;
+    fby__mix_walk_begin(deal, streams, stream, lo, &walk);
+    fby__mix_walk_to(deal, streams, stream, lo, &walk, begin);
     while (lo < hi) {
         const uint64_t next = grouped ? hi : lo + 1;
-        slots_of(epoch, s, next, end);
+        fby__mix_walk_to(deal, streams, stream, next, &walk, end);
         for (uint32_t i = 0; i < epoch->mix->deal.n; i++)
             put_pieces(epoch, s, i, begin[i], end[i], to);
         memcpy(begin, end, epoch->mix->deal.n * sizeof *begin);
@@ -422,7 +432,7 @@ uint32_t fby__mix_pieces(const fby__epoch *epoch, uint64_t b, fby__plan_piece *o
 
 fby__plan_piece fby__mix_piece_at(const fby__epoch *epoch, uint32_t s, uint64_t b, uint64_t slot)
 {
-    uint64_t lo, hi, begin[ANY_SOURCES], end[ANY_SOURCES];
+    uint64_t lo, hi, begin[FBY__MIX_SOURCES], end[FBY__MIX_SOURCES];
     fby__epoch_window(epoch, s, b, &lo, &hi);
     if (epoch->plan->shuffle == FBY__SHUFFLE_NONE) {
         lo += slot;

@@ -1,9 +1,14 @@
-/* Mixtures, private to src/plan: mix.c (proportions and ends), mix_deal.c (who has which slot), mix_epoch.c (an epoch, and what it answers). */
+/*
+ * Mixtures, private to src/plan: mix.c (proportions and ends), mix_deal.c (who has which slot), mix_epoch.c (an epoch, and what it answers),
+ * mix_destinations.c (where samples go).
+ */
 #ifndef FBY_PLAN_MIX_INTERNAL_H
 #define FBY_PLAN_MIX_INTERNAL_H
 
 #include "plan/plan_internal.h"
 
+#define FBY__MIX_SOURCES 1024u              /* at most, checked when the plan is made */
+#define FBY__MIX_STEPS 1024u                /* so many slots are looked at one by one: further ones are faster counted anew */
 #define FBY__MIX_PASSES ((uint64_t)1 << 16) /* of a source in an epoch: each has an order of its own, O(blocks) */
 
 /** One row of weights, as integers. */
@@ -46,6 +51,18 @@ typedef struct fby__mix_deal {
     uint64_t *total;         /* owned: n: Σ of quota over streams */
 } fby__mix_deal;
 
+/** A walk along a stream's slots: those that the circle gives each source up to slot n. */
+typedef struct fby__mix_walk {
+    uint64_t n, circle[FBY__MIX_SOURCES];
+} fby__mix_walk;
+
+/** The batches that a phase reaches into, from its first one on. */
+typedef struct fby__mix_reach {
+    uint32_t n;
+    uint64_t *begin; /* n + 1: slots that the source has in the stream before each of them */
+    uint32_t *slot;  /* n: of the batch, where its slots begin */
+} fby__mix_reach;
+
 /** One pass of a source through its samples. */
 typedef struct fby__mix_pass {
     fby__epoch *order; /* owned */
@@ -61,6 +78,8 @@ struct fby__mix_epoch {
     uint32_t n_passes;
     uint32_t *first_pass;                   /* owned: deal.n + 1 */
     uint32_t *pass_of_phase, *own_of_phase; /* owned: of each phase of the mixture, the pass and its number there */
+    uint32_t n_phases;                      /* of the mixture */
+    fby__mix_reach **reach;                 /* owned: of each phase; NULL unless somebody asks where its samples go */
 };
 typedef struct fby__mix_epoch fby__mix_epoch;
 
@@ -83,6 +102,19 @@ void fby__mix_slots(const fby__mix_deal *deal, uint32_t streams, uint32_t stream
 uint64_t fby__mix_slots_of(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint32_t source, uint64_t n);
 fby_status fby__mix_deal_init(const fby__plan *plan, uint64_t epoch, fby__mix_deal *out, fby_error *err);
 void fby__mix_deal_fini(fby__mix_deal *deal);
+
+/** The same of slots in rising order, which is faster: begin at some slot, then go on to others. */
+void fby__mix_walk_begin(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint64_t n, fby__mix_walk *w);
+void fby__mix_walk_to(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint64_t n, fby__mix_walk *w, uint64_t *out);
+
+/* ---- mix_destinations.c ---- */
+
+/** The most batches that a phase of any epoch reaches into. */
+uint64_t fby__mix_reach_limit(const fby__plan *plan);
+bool fby__mix_has_destinations(const fby__epoch *epoch);
+fby_status fby__mix_reach_begin(fby__epoch *epoch, uint32_t phase, fby_error *err);
+void fby__mix_reach_end(fby__epoch *epoch, uint32_t phase);
+void fby__mix_destinations(const fby__epoch *epoch, uint32_t phase, uint32_t item, uint64_t first, uint32_t n, fby__destination *out);
 
 /* ---- mix_epoch.c ---- */
 

@@ -113,6 +113,8 @@ fby_status fby__plan_check_opts(const fby__plan_opts *o, fby_error *err);
 fby_status fby__epoch_cut_batches(fby__epoch *own, uint32_t rank, fby_error *err);
 /** The key of a phase's permutation: it names the phase by what is the same for every rank and schedule. Not for FULL. */
 uint64_t fby__epoch_phase_key(const fby__epoch *epoch, const fby__plan_phase *phase);
+/** The slot of batch b where the samples of the rank's stream s begin. */
+uint32_t fby__epoch_slot_of_stream(const fby__epoch *epoch, uint32_t s, uint64_t b);
 /** Positions [*lo, *hi) of the rank's stream s that batch b takes; *hi may lie beyond the stream's end only for WRAP. */
 void fby__epoch_window(const fby__epoch *epoch, uint32_t s, uint64_t b, uint64_t *lo, uint64_t *hi);
 void fby__epoch_resolve_permuted(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, uint32_t *out_item,

@@ -35,17 +35,21 @@ static const fby_output OUTPUTS[] = {
 };
 enum { N_OUTPUTS = sizeof OUTPUTS / sizeof *OUTPUTS };
 
-static fby_dataset *dataset(void)
+static fby_mix mix; /* without sources: loaders are over one data set */
+
+static fby_dataset *dataset_of(uint32_t n, uint64_t least)
 {
     uint64_t counts[BLOCKS];
-    for (uint64_t i = 0; i < BLOCKS; i++)
-        counts[i] = i == 9 ? 0 : 300 + 371 * i % 500;
+    for (uint64_t i = 0; i < n; i++)
+        counts[i] = i == 9 ? 0 : least + 371 * i % 500;
     fby_dataset *ds = NULL;
     fby_error err = {0};
-    if (memory_dataset_open(counts, BLOCKS, &ds, &err) != FBY_OK)
+    if (memory_dataset_open(counts, n, &ds, &err) != FBY_OK)
         fail_msg("%s", err.message);
     return ds;
 }
+
+static fby_dataset *dataset(void) { return dataset_of(BLOCKS, 300); }
 
 static fby_status try_open(fby_dataset *ds, fby_loader_opts opts, fby_loader **out, fby_error *err)
 {
@@ -54,7 +58,7 @@ static fby_status try_open(fby_dataset *ds, fby_loader_opts opts, fby_loader **o
         opts.outputs = OUTPUTS;
         opts.n_outputs = N_OUTPUTS;
     }
-    return fby_loader_open(ds, &opts, out, err);
+    return mix.n_sources ? fby_loader_open_mix(&mix, &opts, out, err) : fby_loader_open(ds, &opts, out, err);
 }
 
 static fby_loader *open_loader(fby_dataset *ds, fby_loader_opts opts)
@@ -119,14 +123,16 @@ static void compare(fby_loader *direct, fby_loader *kept, uint64_t epoch, uint64
         fby_batch_unref(held[i]);
 }
 
-static void batches_are_those_of_a_loader_that_keeps_its_blocks(void **state)
+typedef struct found {
+    int n_direct, n_shuffle[4], n_wrapped;
+} found;
+
+static void try_options(fby_dataset *ds, fby__random *io_random, int rounds, found *out)
 {
-    (void)state;
-    fby__random random = {.key = test_seed()};
-    fby_dataset *ds = dataset();
+    fby__random random = *io_random;
     fby_status end;
     int n_direct = 0, n_shuffle[4] = {0}, n_wrapped = 0;
-    for (int round = 0; round < 200; round++) {
+    for (int round = 0; round < rounds; round++) {
         static const fby_shuffle_kind SHUFFLE[] = {FBY_SHUFFLE_SUPERBATCH, FBY_SHUFFLE_SUPERBATCH, FBY_SHUFFLE_BLOCK, FBY_SHUFFLE_NONE};
         const uint32_t world = (uint32_t)1 << fby__random_below(&random, 3);
         fby_loader_opts opts = {
@@ -164,11 +170,62 @@ static void batches_are_those_of_a_loader_that_keeps_its_blocks(void **state)
         fby_loader_close(direct);
         fby_loader_close(kept);
     }
-    print_message("%d of 200 direct: %d superbatch, %d block, %d in file order; %d with a wrapped end\n", n_direct,
+    print_message("%d of %d direct: %d superbatch, %d block, %d in file order; %d with a wrapped end\n", n_direct, rounds,
                   n_shuffle[FBY_SHUFFLE_SUPERBATCH], n_shuffle[FBY_SHUFFLE_BLOCK], n_shuffle[FBY_SHUFFLE_NONE], n_wrapped);
-    assert_true(n_shuffle[FBY_SHUFFLE_SUPERBATCH] > 2 && n_shuffle[FBY_SHUFFLE_BLOCK] > 2 && n_shuffle[FBY_SHUFFLE_NONE] > 2 &&
-                n_wrapped > 2);
+    *out = (found){.n_direct = n_direct, .n_wrapped = n_wrapped};
+    memcpy(out->n_shuffle, n_shuffle, sizeof n_shuffle);
+    *io_random = random;
+}
+
+static void batches_are_those_of_a_loader_that_keeps_its_blocks(void **state)
+{
+    (void)state;
+    fby__random random = {.key = test_seed()};
+    fby_dataset *ds = dataset();
+    found f;
+    try_options(ds, &random, 200, &f);
+    assert_true(f.n_shuffle[FBY_SHUFFLE_SUPERBATCH] > 2 && f.n_shuffle[FBY_SHUFFLE_BLOCK] > 2 && f.n_shuffle[FBY_SHUFFLE_NONE] > 2 &&
+                f.n_wrapped > 2);
     fby_dataset_close(ds);
+}
+
+/* Sources of several sizes, which come once, more than once, or not all; in file order they are gathered from panels. */
+static void batches_of_a_mixture_are_those_of_a_loader_that_keeps_its_blocks(void **state)
+{
+    (void)state;
+    static const char *const NAMES[] = {"a", "b", "c"};
+    fby__random random = {.key = test_seed()};
+    fby_dataset *ds[] = {dataset_of(BLOCKS, 300), dataset_of(40, 500), dataset_of(70, 200)};
+    fby_mix_source sources[3];
+    found f, all = {0};
+    for (int i = 0; i < 3; i++) {
+        const fby_samples_opts rows = {.size = sizeof rows, .kind = FBY_SAMPLES_ROWS};
+        sources[i] = (fby_mix_source){.name = NAMES[i]};
+        assert_int_equal(fby_samples_open(ds[i], &rows, &sources[i].samples, NULL), FBY_OK);
+    }
+    for (int round = 0; round < 6; round++) {
+        const double weights[] = {1 + (double)fby__random_below(&random, 4), 1, 1 + (double)fby__random_below(&random, 2), 1, 2,
+                                  round % 3 == FBY_MIX_ALL ? 1 : 0};
+        mix = (fby_mix){.size = sizeof mix,
+                        .source_size = sizeof *sources,
+                        .sources = sources,
+                        .n_sources = 3,
+                        .weights = round % 3 ? weights : NULL,
+                        .n_epochs = round % 3 ? 1 + (size_t)(round % 2) : 0,
+                        .stop = (fby_mix_stop)(round % 3),
+                        .n_samples = round % 3 == FBY_MIX_SAMPLES ? 40000 : 0};
+        try_options(ds[0], &random, 50, &f);
+        all.n_wrapped += f.n_wrapped;
+        for (int k = 0; k < 4; k++)
+            all.n_shuffle[k] += f.n_shuffle[k];
+    }
+    mix = (fby_mix){0};
+    assert_true(all.n_shuffle[FBY_SHUFFLE_SUPERBATCH] > 2 && all.n_shuffle[FBY_SHUFFLE_BLOCK] > 0 && all.n_wrapped > 0);
+    assert_int_equal(all.n_shuffle[FBY_SHUFFLE_NONE], 0);
+    for (int i = 0; i < 3; i++) {
+        fby_samples_close(sources[i].samples);
+        fby_dataset_close(ds[i]);
+    }
 }
 
 /* Row numbers from 32,768 on are no int16: blocks fail, their batches with them, and what was written beside them is given back. */
@@ -216,6 +273,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_are_those_of_a_loader_that_keeps_its_blocks),
+        cmocka_unit_test(batches_of_a_mixture_are_those_of_a_loader_that_keeps_its_blocks),
         cmocka_unit_test(a_block_that_fails_fails_the_first_batch_that_needs_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,6 +99,54 @@ static uint32_t source_of(const fby__plan *plan, uint32_t block)
     return i;
 }
 
+static int n_with_places; /* epochs */
+/* From samples to batches: every slot that pieces have has the sample that is sent there, and nothing else is sent. */
+static void check_places(const fby__plan *plan, fby__epoch *epoch)
+{
+    const uint64_t told = epoch->n_batches - (epoch->n_wrapped > 0), limit = fby__plan_reach_limit(plan);
+    uint64_t n_sent = 0, n_told = 0, most = fby__plan_global_batch(plan);
+    uint32_t *block = malloc((epoch->n_batches * most + 1) * sizeof *block), cap = fby__epoch_max_pieces(epoch);
+    uint64_t *sample = malloc((epoch->n_batches * most + 1) * sizeof *sample);
+    fby__plan_piece *pieces = calloc(cap + 1, sizeof *pieces);
+    for (uint32_t p = 0; p < epoch->n_phases; p++) {
+        const fby__plan_phase *phase = &epoch->phases[p];
+        assert_true(phase->last_batch - phase->first_batch < limit);
+        assert_int_equal(fby__epoch_destinations_begin(epoch, p, NULL), FBY_OK);
+        for (uint32_t i = 0; i < phase->n_items; i++) {
+            fby__destination place[4096];
+            const fby__plan_item *item = &phase->items[i];
+            const uint32_t all = (uint32_t)(item->hi - item->lo), first = all / 3;
+            fby__epoch_destinations(epoch, p, i, 0, first, place); /* in two parts */
+            fby__epoch_destinations(epoch, p, i, first, all - first, place + first);
+            for (uint32_t k = 0; k < all; k++) {
+                const uint64_t b = phase->first_batch + place[k].batch;
+                if (place[k].batch == FBY__NOWHERE)
+                    continue;
+                assert_true(b <= phase->last_batch && b < told && place[k].slot < fby__epoch_batch_size(epoch, b));
+                block[b * most + place[k].slot] = item->block;
+                sample[b * most + place[k].slot] = item->lo + k;
+                n_sent++;
+            }
+        }
+        if (p % 2) /* the others end with the epoch */
+            fby__epoch_destinations_end(epoch, p);
+    }
+    for (uint64_t b = 0; b < told; b++) {
+        for (uint32_t p = 0, n = fby__epoch_pieces(epoch, b, pieces, cap); p < n; p++) {
+            uint32_t item[4096];
+            uint64_t at[4096];
+            fby__epoch_resolve(epoch, pieces[p].phase, pieces[p].index, pieces[p].n, item, at);
+            for (uint32_t j = 0; j < pieces[p].n; j++, n_told++) {
+                const uint64_t slot = b * most + pieces[p].slot + j;
+                assert_int_equal(block[slot], epoch->phases[pieces[p].phase].items[item[j]].block);
+                assert_int_equal(sample[slot], at[j]);
+            }
+        }
+    }
+    assert_int_equal(n_sent, n_told);
+    n_with_places++;
+    free(block), free(sample), free(pieces);
+}
 /* A rank's epoch, batch by batch: what pieces and phases promise, and how often each sample came (repeats aside). */
 static void read_epoch(const mixture *m, const fby__plan *plan, const fby__epoch *epoch, uint64_t *io_seen, uint64_t *io_repeats,
                        uint64_t (*of_batch)[MAX_SOURCES])
@@ -209,6 +257,8 @@ static void check_epoch(const mixture *m, uint64_t number)
         n_wrapped = epoch->n_wrapped;
         uint64_t(*of_batch)[MAX_SOURCES] = calloc(n_batches + 1, sizeof *of_batch);
         read_epoch(m, plan, epoch, seen, &repeats, of_batch);
+        if (fby__epoch_has_destinations(epoch))
+            check_places(plan, epoch);
         if (m->opts.world_size == 1)
             check_proportions(m, number, n_batches, of_batch);
         free(of_batch);
@@ -238,8 +288,8 @@ static void every_source_has_its_share_and_its_samples_for_random_mixtures(void 
         check_epoch(&m, below(&random, 4));
         checked++;
     }
-    print_message("%d mixtures checked, %d refused\n", checked, refused);
-    assert_true(checked > 300);
+    print_message("%d mixtures checked, %d refused; destinations of %d epochs\n", checked, refused, n_with_places);
+    assert_true(checked > 300 && n_with_places > 100);
 }
 
 static void batches_are_the_same_for_1_2_4_and_8_ranks(void **state)

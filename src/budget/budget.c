@@ -519,6 +519,13 @@ void fby__account_charge(fby__account *a, size_t bytes)
     fby__account_trim(a);
 }
 
+void fby__account_charge_again(fby__account *a, size_t bytes)
+{
+    pthread_mutex_lock(&a->lock);
+    charge_locked(a, bytes);
+    pthread_mutex_unlock(&a->lock);
+}
+
 bool fby__account_reserve(fby__account *a, size_t bytes)
 {
     pthread_mutex_lock(&a->lock);

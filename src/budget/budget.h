@@ -123,6 +123,8 @@ void fby__account_charge(fby__account *account, size_t bytes);
 bool fby__account_try_charge(fby__account *account, size_t bytes);
 /** The same under any lock: what is to be unmapped for it waits for fby__account_trim. */
 bool fby__account_reserve(fby__account *account, size_t bytes);
+/** Under any lock: what was freed just now stays charged, as a reservation. Never fails, as it was charged a moment ago. */
+void fby__account_charge_again(fby__account *account, size_t bytes);
 void fby__account_discharge(fby__account *account, size_t bytes);
 
 typedef struct fby__account_stats {

@@ -74,7 +74,7 @@ bool fby__spares_rest(fby__spares *s)
     for (uint32_t i = 0; i < before; i++) {
         if (s->spare[i].bytes > usual) {
             fby__slab_free(s->account, &s->spare[i]);
-            (void)fby__account_reserve(s->account, usual); /* of what was just given back: it fits */
+            fby__account_charge_again(s->account, usual);
         } else {
             s->spare[n++] = s->spare[i];
         }

@@ -158,10 +158,12 @@ static void prefetch(const fby_loader *l, const fby_batch *b)
 /* The batch that the queue hands out next has come to the consumer. */
 static void count_sources(fby_loader *l, const fby__finished *batch)
 {
-    const uint32_t *counts = l->queue.of_sources + l->queue.next % l->config.depth * l->n_sources;
-    if (l->n_sources == 1)
+    if (!l->queue.of_sources) {
         fby__trace_add_alone(&l->sources[0].handed, batch->samples);
-    for (uint32_t i = 0; l->queue.of_sources && i < l->n_sources; i++)
+        return;
+    }
+    const uint32_t *counts = l->queue.of_sources + l->queue.next % l->config.depth * l->n_sources;
+    for (uint32_t i = 0; i < l->n_sources; i++)
         fby__trace_add_alone(&l->sources[i].handed, counts[i]);
 }
 

@@ -195,11 +195,15 @@ static bool learn_locked(fby__loader_source *in, const fby__cache_entry *e)
 static bool goes_on_locked(const fby__load_job *job)
 {
     uint8_t *turn = &job->in->turns[fby__block_in(job->in, job->entry)];
-    if (!job->read.lacks_room || learn_locked(job->in, job->entry))
-        return job->read.lacks_room;
-    if (*turn < FBY__LAST)
-        ++*turn;
-    return !job->last_try;
+    if (!job->read.lacks_room)
+        return false;
+    if (learn_locked(job->in, job->entry))
+        return true;
+    if (job->turn == FBY__LAST)
+        return false;
+    if (*turn <= job->turn) /* else another part of the block, which was loaded beside this one, has moved it on */
+        *turn = (uint8_t)(job->turn + 1);
+    return true;
 }
 
 void fby__load_publish(fby__load_job *job, const fby_error *why)

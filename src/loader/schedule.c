@@ -242,8 +242,8 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     l->schedule.n_loads++;
     job->entry = e;
     job->now = now;
-    job->read.alone = l->schedule.alone = in->turns[block - in->first_block] != FBY__BESIDE_OTHERS;
-    job->last_try = in->turns[block - in->first_block] == FBY__LAST;
+    job->turn = in->turns[block - in->first_block];
+    job->read.alone = l->schedule.alone = job->turn != FBY__BESIDE_OTHERS;
     for (uint32_t i = 0; i < in->n_panels; i++)
         e->data.panels[i].capacity = fby__loader_capacity(in, fby__block_in(in, e), &in->panels[i]);
     job->phase = l->schedule.load_phase; /* nothing is read ahead of an epoch that is delivered directly */

@@ -129,7 +129,7 @@ typedef struct fby__load_job {
     fby__cache_entry *entry;
     uint32_t phase, item; /* of the epoch: whose rows these are; for what is read ahead, none */
     uint64_t now;         /* ordinal of the phase that asked first: what is needed later may be evicted for it */
-    bool last_try;        /* no more room is to come: what it lacks now is refused */
+    uint8_t turn;         /* an fby__turn, the block's when it began */
     fby__slab stage;      /* the delivery's, while the block is read */
     struct fby__load_job *next_free;
 } fby__load_job;

@@ -14,11 +14,14 @@ enum { N_MORE = 1 };
 #else
 enum { N_MORE = 3 };
 #endif
-enum { GROUPS = 3, ROWS = 3 << 19, N_ROWS = ROWS * GROUPS }; /* pages of 12 MiB */
+enum { GROUPS = 3, ROWS = 200000, N_ROWS = ROWS * GROUPS }; /* pages of 12 MB */
 
-static const char *A[] = {"a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a"};
-static const fby_output NARROW_ROWS[] = {{.name = "x", .columns = A, .n_columns = 1, .dtype = FBY_FLOAT32}};
-static const fby_output WIDE_ROWS[] = {{.name = "x", .columns = A, .n_columns = 16, .dtype = FBY_FLOAT32}}; /* go straight to batches */
+/* Rows so wide that large pages have few of them; those of 64 bytes go straight to batches. */
+enum { N_COLUMNS = 2 };
+static const struct column {
+    const char *name, *format;
+    size_t bytes;
+} COLUMNS[N_COLUMNS] = {{"narrow", "w:60", 60}, {"wide", "w:64", 64}};
 
 static fby_status to_file(void *ctx, const void *bytes, size_t n, fby_error *err)
 {
@@ -26,29 +29,34 @@ static fby_status to_file(void *ctx, const void *bytes, size_t n, fby_error *err
     return fwrite(bytes, 1, n, ctx) == n ? FBY_OK : FBY_E_IO;
 }
 
-static struct ArrowArray numbers(double first)
+static struct ArrowArray numbers(uint32_t first, size_t bytes)
 {
-    double *values = malloc(ROWS * sizeof *values);
-    for (int i = 0; i < ROWS; i++)
-        values[i] = first + i;
+    uint8_t *values = calloc(ROWS, bytes);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        const uint32_t row = first + i;
+        memcpy(values + i * bytes, &row, sizeof row);
+        memcpy(values + (i + 1) * bytes - sizeof row, &row, sizeof row);
+    }
     return arrow_numbers(ROWS, values, NULL, 0);
 }
 
-/* Column a has the row's number: a page a row group. */
+/* Every column begins and ends with the row's number, and has a page a row group. */
 static void put_large_pages(const char *path)
 {
     fby__writer *w = NULL;
     fby_error err;
     FILE *file = fopen(path, "wb");
-    struct ArrowSchema schema = arrow_field("+s", "", 0, 1);
-    *schema.children[0] = arrow_field("g", "a", 0, 0);
+    struct ArrowSchema schema = arrow_field("+s", "", 0, N_COLUMNS);
+    for (int c = 0; c < N_COLUMNS; c++)
+        *schema.children[c] = arrow_field(COLUMNS[c].format, COLUMNS[c].name, 0, 0);
     const fby__write_options options = {.codec = "zstd", .page_bytes = 64 * MIB};
     assert_non_null(file);
     assert_int_equal(fby__writer_begin(FBY__WRITE_PARQUET, &schema, &options, (fby__byte_sink){to_file, file}, &w, &err), FBY_OK);
     schema.release(&schema);
-    for (int g = 0; g < GROUPS; g++) {
-        struct ArrowArray batch = arrow_array(ROWS, 1, 1);
-        *batch.children[0] = numbers((double)g * ROWS);
+    for (uint32_t g = 0; g < GROUPS; g++) {
+        struct ArrowArray batch = arrow_array(ROWS, 1, N_COLUMNS);
+        for (int c = 0; c < N_COLUMNS; c++)
+            *batch.children[c] = numbers(g * ROWS, COLUMNS[c].bytes);
         assert_int_equal(fby__writer_batch(w, &batch, &err), FBY_OK);
         batch.release(&batch);
     }
@@ -66,15 +74,16 @@ static uint64_t rows_of_epoch(fby_loader *l, uint64_t epoch, bool *seen)
     uint64_t n = 0, wrong = 0;
     memset(seen, 0, N_ROWS);
     while (status == FBY_OK && (status = fby_loader_next(l, 120 * (int64_t)1000000000, &b, &err)) == FBY_OK) {
-        const float *x = fby_batch_tensor(b, 0)->data;
-        const uint64_t width = fby_batch_tensor(b, 0)->bytes / sizeof *x / fby_batch_size(b);
-        for (uint64_t i = 0; i < fby_batch_size(b); i++) {
-            const double row = x[i * width]; /* below 2^24 */
-            if (row >= 0 && row < N_ROWS && row == x[i * width + width - 1] && !seen[(uint64_t)row])
-                seen[(uint64_t)row] = true;
+        const uint8_t *x = fby_batch_tensor(b, 0)->data;
+        const uint64_t bytes = fby_batch_tensor(b, 0)->bytes / fby_batch_size(b);
+        for (uint64_t i = 0; i < fby_batch_size(b); i++, n++) {
+            uint32_t row, last;
+            memcpy(&row, x + i * bytes, sizeof row);
+            memcpy(&last, x + (i + 1) * bytes - sizeof last, sizeof last);
+            if (row < N_ROWS && row == last && !seen[row])
+                seen[row] = true;
             else
                 wrong++;
-            n++;
         }
         fby_batch_unref(b);
         b = NULL;
@@ -93,9 +102,10 @@ static fby_loader *open_within(fby_dataset *ds, bool wide, int threads, uint64_t
 {
     fby_loader *l = NULL;
     fby_error err = {0};
-    const fby_loader_opts opts = {.outputs = wide ? WIDE_ROWS : NARROW_ROWS,
+    const fby_output output = {.name = "x", .columns = &(const char *){COLUMNS[wide].name}, .n_columns = 1};
+    const fby_loader_opts opts = {.outputs = &output,
                                   .n_outputs = 1,
-                                  .batch_size = 1 << 14,
+                                  .batch_size = 1 << 11,
                                   .superbatch_blocks = 2,
                                   .streams = 1,
                                   .memory_bytes = memory,

@@ -139,6 +139,8 @@ void fby_loader_cancel(fby_loader *l)
     pthread_mutex_lock(&l->queue.lock);
     l->queue.cancelled = true;
     fby_cancel_set(l->engine.token); /* until the next epoch begins, or the loader closes */
+    if (l->queue.planning)
+        fby_cancel_set(l->queue.planning);
     pthread_cond_broadcast(&l->queue.ready);
     fby__transform_discard_locked(l);
     pthread_mutex_unlock(&l->queue.lock);

@@ -10,7 +10,7 @@
  *                   than one of 10^9 cases (Bernstein's inequality, which holds for draws without replacement too; the variance is at most m
  *                   times the longest). The n longest samples of all in one batch would be sure, but no order reaches them, and where few
  *                   samples are very long they would need memory that no batch takes
- *   never more than n times the longest, nor than there are
+ *   never more than n times the longest, nor than there are; in file order and by blocks, what is there a second time comes on top of that
  */
 #include "loader/internal.h"
 
@@ -120,8 +120,8 @@ static uint64_t drawn(const fby__loader_source *in, uint64_t n)
     return most < 0x1p62 ? (uint64_t)most : (uint64_t)1 << 62;
 }
 
-/* At most in so many batches. */
-static uint64_t rows_of(const fby__loader_source *in, uint64_t batches)
+/* At most in so many batches that follow one another. */
+static uint64_t rows_in_a_row(const fby__loader_source *in, uint64_t batches)
 {
     const fby_loader *l = in->loader;
     const uint64_t longest = fby_samples_max_rows(in->samples), streams = fby__plan_own_streams(l->plan);
@@ -141,6 +141,22 @@ static uint64_t rows_of(const fby__loader_source *in, uint64_t batches)
         break; /* the longest of a bucket come together */
     }
     return fby__min_u64(rows, most);
+}
+
+/*
+ * At most in so many batches, of which some are there twice while their pieces are joined. Those are counted apart where samples come in the
+ * order of the data: what follows one another is never more than all there is, but a copy is there beside it.
+ */
+static uint64_t rows_of(const fby__loader_source *in, uint64_t batches, uint64_t twice)
+{
+    const fby__shuffle shuffle = fby__plan_shuffle(fby__source_plan(in));
+    uint64_t copies, all;
+    if (shuffle != FBY__SHUFFLE_NONE && shuffle != FBY__SHUFFLE_BLOCK)
+        return rows_in_a_row(in, batches + twice);
+    twice = fby__min_u64(twice, fby__div_up_u64(fby_samples_count(in->samples), fby__max_u64(in->loader->config.batch_size, 1)));
+    return fby__mul_u64_checked(twice, rows_in_a_row(in, 1), &copies) && fby__add_u64_checked(copies, rows_in_a_row(in, batches), &all)
+               ? all
+               : UINT64_MAX;
 }
 
 /* ---- bytes ---- */
@@ -165,7 +181,7 @@ static double padded_rows(const fby__loader_source *in, const fby__batch_output 
 static uint64_t flight_bytes(fby__loader_source *in, uint32_t depth)
 {
     fby_loader *l = in->loader;
-    const uint64_t batches = (uint64_t)depth + fby__min_u64((uint64_t)l->config.n_threads, depth);
+    const uint64_t twice = fby__min_u64((uint64_t)l->config.n_threads, depth), batches = depth + twice;
     uint64_t rows = 0;
     double bytes = 0;
     for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
@@ -174,7 +190,7 @@ static uint64_t flight_bytes(fby__loader_source *in, uint32_t depth)
             continue;
         if (in->densest_rows == 0)
             in->densest_rows = densest_mean(in);
-        rows = rows ? rows : rows_of(in, batches);
+        rows = rows ? rows : rows_of(in, depth, twice);
         const double cut = (double)batches * (double)l->config.batch_size * (double)in->outputs[i].max_rows;
         bytes += o->layout == FBY_LAYOUT_PADDED ? padded_rows(in, o, batches, rows) * (double)(o->row_bytes + !o->want_lengths)
                                                 : fmin((double)rows, cut) * (double)o->row_bytes;

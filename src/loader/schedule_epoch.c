@@ -5,6 +5,7 @@
 #include "loader/schedule_internal.h"
 
 #include "base/alloc.h"
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "base/condition.h"
 
@@ -218,6 +219,29 @@ static fby_status grow_schedule(fby_loader *l, const fby__epoch *epoch, uint64_t
     return FBY_OK;
 }
 
+/* Of an epoch, unless it is there, and of the next: the call can be cancelled, and so can the loader. */
+static fby_status create_orders(fby_loader *l, uint64_t epoch, fby__epoch **now, fby__epoch **next, fby_error *err)
+{
+    fby_cancel *token = fby__cancel_create_in(fby__cancel_current());
+    if (!token)
+        return fby__fail_nomem(err, "order of an epoch");
+    pthread_mutex_lock(&l->queue.lock);
+    l->queue.planning = token;
+    if (l->queue.cancelled)
+        fby_cancel_set(token);
+    pthread_mutex_unlock(&l->queue.lock);
+    fby_cancel *before = fby_cancel_use(token);
+    fby_status status = *now ? FBY_OK : fby__epoch_create(l->plan, epoch, now, err);
+    if (status == FBY_OK)
+        status = fby__epoch_create(l->plan, epoch + 1, next, err);
+    (void)fby_cancel_use(before); /* which is `token` */
+    pthread_mutex_lock(&l->queue.lock);
+    l->queue.planning = NULL;
+    pthread_mutex_unlock(&l->queue.lock);
+    fby_cancel_destroy(token);
+    return status;
+}
+
 fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err)
 {
     const bool is_next = l->schedule.ahead && l->schedule.ahead->epoch == epoch; /* both written by this thread alone, under the lock */
@@ -230,9 +254,7 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch
         l->schedule.ahead = NULL;
         pthread_mutex_unlock(&l->schedule.lock);
     }
-    fby_status status = now ? FBY_OK : fby__epoch_create(l->plan, epoch, &now, err);
-    if (status == FBY_OK)
-        status = fby__epoch_create(l->plan, epoch + 1, &next, err);
+    fby_status status = create_orders(l, epoch, &now, &next, err);
     pthread_mutex_lock(&l->schedule.lock);
     if (status == FBY_OK)
         status = fby__loader_grow_pieces(l, fby__epoch_max_pieces(now), err);

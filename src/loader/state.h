@@ -396,6 +396,7 @@ typedef struct fby__queue {
     uint32_t n_ready;         /* slots of the ring in use */
     bool over;                /* the epoch has ended early: after an error, or because another begins */
     bool cancelled;           /* until an epoch or a state is asked for */
+    fby_cancel *planning;     /* borrowed while the order of an epoch is made, which it stops; else NULL */
     fby__transform transform; /* unused without config.transform_ahead */
 } fby__queue;
 

@@ -1,6 +1,7 @@
 /*
  * Builds one epoch's order for one rank: items, phases and their schedule. Which sample lies where is answered by
- * epoch_lookup.c. O(blocks) time and memory (a sort of the rank's phases aside).
+ * epoch_lookup.c. O(blocks) time and memory (a sort of the rank's phases aside). Between its steps, and in those that take long, it asks
+ * whether the call is cancelled.
  *
  *   blocks, permuted   |  b7  |    b2     | b0 |     b5     |   b1   |
  *   cut at ⌊sN/S⌋      |           stream 0         |       stream 1        |
@@ -28,7 +29,7 @@ static uint32_t count_units(const fby__epoch *epoch)
     return (uint32_t)n; /* of all blocks no more than 2^32: checked when the plan was made */
 }
 
-/* The blocks that have samples, or their slices, in this epoch's order. False when out of memory. */
+/* The blocks that have samples, or their slices, in this epoch's order. False when out of memory, or cancelled. */
 static bool order_units(const fby__epoch *epoch, fby__plan_item *units, uint32_t n_units)
 {
     const fby__plan *plan = epoch->plan;
@@ -44,6 +45,8 @@ static bool order_units(const fby__epoch *epoch, fby__plan_item *units, uint32_t
         return true; /* FULL permutes samples, wherever their blocks stand */
     fby__random random = {.key = key};
     for (uint32_t i = n - 1; i > 0; i--) {
+        if (fby__plan_stops(i))
+            return false;
         uint32_t j = (uint32_t)fby__random_below(&random, (uint64_t)i + 1);
         fby__plan_item t = units[i];
         units[i] = units[j];
@@ -400,7 +403,7 @@ static void count_samples(fby__epoch *epoch)
     epoch->n_dropped = counts.n_dropped;
 }
 
-/* The spans of the keys at these positions of the sweep, joined where they touch. False when out of memory. */
+/* The spans of the keys at these positions of the sweep, joined where they touch. False when out of memory, or cancelled. */
 static bool choose_spans(fby__epoch *epoch, uint32_t first, uint32_t end)
 {
     const fby__plan *plan = epoch->plan;
@@ -414,6 +417,8 @@ static bool choose_spans(fby__epoch *epoch, uint32_t first, uint32_t end)
     uint32_t n = 0;
     for (uint32_t position = first; position < end; position++) {
         const fby__plan_unit *key = fby__plan_part_unit(plan, epoch->epoch, position);
+        if (fby__plan_stops(position))
+            return false;
         for (uint32_t i = key->first; i < key->end; i++) {
             const fby__plan_span *span = &plan->spans[i];
             epoch->spans[n++] = (fby__plan_item){.block = span->block, .lo = span->lo, .hi = span->hi};
@@ -536,24 +541,26 @@ fby_status fby__epoch_create_uncut(const fby__plan *plan, uint64_t number, const
         epoch->stream_length[s] = fby__epoch_stream_begin(epoch, stream + 1) - fby__epoch_stream_begin(epoch, stream);
     }
 
-    if (!order_units(epoch, units, n_units))
+    if (fby__cancelled() || !order_units(epoch, units, n_units))
         goto fail;
     n_items = full ? all_items(epoch, units, n_units, NULL) : cut_items(epoch, units, n_units, NULL, stream_items);
     epoch->items = fby__calloc(n_items, sizeof *epoch->items);
-    if (!epoch->items)
+    if (fby__cancelled() || !epoch->items)
         goto fail;
     if (full) {
         (void)all_items(epoch, units, n_units, epoch->items);
     } else {
         (void)cut_items(epoch, units, n_units, epoch->items, stream_items); /* as counted */
+        if (fby__cancelled())
+            goto fail;
         n_phases = cut_phases(epoch, stream_items, NULL);
     }
     epoch->phases = fby__calloc(n_phases, sizeof *epoch->phases);
     epoch->stream_phases = fby__calloc(n_phases, sizeof *epoch->stream_phases);
-    if (!epoch->phases || !epoch->stream_phases)
+    if (fby__cancelled() || !epoch->phases || !epoch->stream_phases)
         goto fail;
     epoch->n_phases = full ? full_phases(epoch, n_items, epoch->phases) : cut_phases(epoch, stream_items, epoch->phases);
-    if (!build_guides(epoch))
+    if (fby__cancelled() || !build_guides(epoch))
         goto fail;
 
     fby__free(units);
@@ -565,7 +572,7 @@ fail:
     fby__free(units);
     fby__free(stream_items);
     fby__epoch_destroy(epoch);
-    return fby__fail_nomem(err, "order of an epoch");
+    return fby__plan_fail("order of an epoch", err);
 }
 
 void fby__epoch_destroy(fby__epoch *epoch)

@@ -75,6 +75,12 @@ fby_status fby__plan_check_opts(const fby__plan_opts *o, fby_error *err)
     return FBY_OK;
 }
 
+fby_status fby__plan_fail(const char *what, fby_error *err)
+{
+    FBY__TRY(fby__cancel_check(err));
+    return fby__fail_nomem(err, what);
+}
+
 static fby_status count_samples(fby__plan *plan, fby_error *err)
 {
     for (uint32_t b = 0; b < plan->n_blocks; b++) {
@@ -173,6 +179,8 @@ static fby_status list_keys(fby__plan *plan, const fby__plan_opts *o, fby_error 
     }
     fby__hash128 h = {0};
     for (uint32_t i = 0; i < o->n_spans; i++) {
+        if (fby__plan_stops(i))
+            return fby__plan_fail("the keys of a plan", err);
         const fby__plan_span *span = &o->spans[i];
         const uint64_t numbers[] = {span->block, span->key, span->lo, span->hi};
         plan->spans[plan->keys[span->key].end++] = *span;
@@ -348,6 +356,7 @@ void fby__plan_share_streams(fby__plan *plan, const fby__plan_opts *o)
 static fby_status derive(fby__plan *plan, const fby__plan_opts *o, fby_error *err)
 {
     FBY__TRY(deal_parts(plan, o, err));
+    FBY__TRY(fby__cancel_check(err));
     plan->seed = o->seed;
     plan->tail = o->tail;
     plan->phase.no_warmup = o->no_warmup;

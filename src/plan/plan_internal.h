@@ -4,6 +4,8 @@
 
 #include "plan/plan.h"
 
+#include "base/cancel.h"
+
 #define FBY__PLAN_MAX_SAMPLES ((uint64_t)1 << 62) /* what the permutation reaches; leaves room for position + batch */
 #define FBY__PLAN_MAX_BATCH ((uint64_t)1 << 31)   /* a piece counts its samples in 32 bits */
 #define FBY__PLAN_MAX_STREAMS ((uint32_t)1 << 20)
@@ -87,6 +89,10 @@ static inline uint64_t fby__epoch_stream_begin(const fby__epoch *epoch, uint32_t
 void fby__plan_part_range(const fby__plan *plan, uint64_t epoch, uint32_t *first, uint32_t *end);
 /** The file or key at a position of the sweep's order. */
 const fby__plan_unit *fby__plan_part_unit(const fby__plan *plan, uint64_t epoch, uint32_t position);
+/** Asked at step i of a long loop: is the call that plans to stop? Now and then it looks. */
+static inline bool fby__plan_stops(uint64_t i) { return i % 4096 == 0 && fby__cancelled(); }
+/** What a step has failed for that fails when there is no memory, or when the call is cancelled. */
+fby_status fby__plan_fail(const char *what, fby_error *err);
 /** Sets slice_samples and phase_limit from what was asked for; called when everything else is derived. */
 fby_status fby__plan_diversify(fby__plan *plan, const fby__plan_opts *o, fby_error *err);
 /** How many samples phases aim at, with slices of s samples, so that none is above the limit. */
@@ -94,7 +100,7 @@ static inline uint64_t fby__plan_phase_aim(const fby__plan *plan, uint64_t s)
 {
     return plan->phase.limit > s + 1 ? plan->phase.limit - s : 1;
 }
-/** The slices of an epoch's blocks, n of them, in their order. False when out of memory. */
+/** The slices of an epoch's blocks, n of them, in their order. False when out of memory, or cancelled. */
 bool fby__epoch_order_slices(const fby__epoch *epoch, uint64_t key, fby__plan_item *out, uint32_t n);
 /** Sorts items by block and joins those that follow one another; returns how many are left. */
 uint32_t fby__plan_merge_items(fby__plan_item *items, uint32_t n);

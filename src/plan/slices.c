@@ -191,6 +191,10 @@ bool fby__epoch_order_slices(const fby__epoch *epoch, uint64_t key, fby__plan_it
         return false;
     uint32_t at = 0;
     for (uint32_t b = 0; b < plan->n_blocks; b++) {
+        if (fby__plan_stops(b)) {
+            fby__free(all);
+            return false;
+        }
         const uint64_t count = epoch->counts[b], r = fby__plan_slices_of(plan, count);
         fby__random random = {.key = fby__random_u64(key, b, 0)};
         const uint64_t first = r ? fby__random_below(&random, r) : 0;

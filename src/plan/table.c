@@ -27,7 +27,7 @@ typedef struct cutter {
     uint64_t cap;            /* batches */
     uint64_t begin, n, rows; /* the batch at hand */
     uint64_t wanted;         /* stop at so many batches */
-    bool failed;             /* out of memory */
+    bool failed;             /* out of memory, or cancelled */
 } cutter;
 
 static void close_batch(cutter *c)
@@ -62,6 +62,10 @@ static void cut_span(cutter *c, uint32_t phase_index, uint64_t begin, uint64_t e
     uint64_t sample[CHUNK];
     for (uint64_t at = begin; at < end && !c->failed && c->epoch->n_batches < c->wanted;) {
         const uint32_t m = (uint32_t)fby__min_u64(CHUNK, end - at);
+        if (fby__cancelled()) {
+            c->failed = true;
+            return;
+        }
         fby__epoch_resolve_in(c->epoch, phase_index, phase->perm_offset + at - phase->begin, m, c->pool, item, sample);
         fby__epoch_lengths(c->epoch, phase_index, item, sample, m, length);
         for (uint32_t i = 0; i < m; i++) {
@@ -115,7 +119,7 @@ static void cut_phase(cutter *c, uint32_t phase, uint64_t shift)
     c->epoch->phases[phase].last_batch = c->epoch->n_batches - 1;
 }
 
-/* All of a stream. *out_closed: batches that are not short because the stream ends. False when out of memory. */
+/* All of a stream. *out_closed: batches that are not short because the stream ends. False when out of memory, or cancelled. */
 static bool cut_stream(fby__epoch *epoch, fby__pool_scratch *pool, uint64_t *out_closed)
 {
     cutter c = {.epoch = epoch, .pool = pool, .wanted = UINT64_MAX};
@@ -173,7 +177,7 @@ static fby_status settle(fby__epoch **ranks, fby__pool_scratch *pool, fby_error 
     uint64_t most = 0, least = UINT64_MAX, closed;
     for (uint32_t r = 0; r < plan->world_size; r++) {
         if (!cut_stream(ranks[r], pool, &closed))
-            return fby__fail_nomem(err, "the batches of an epoch");
+            return fby__plan_fail("the batches of an epoch", err);
         most = fby__max_u64(most, ranks[r]->n_batches);
         least = fby__min_u64(least, closed);
     }
@@ -187,7 +191,7 @@ static fby_status settle(fby__epoch **ranks, fby__pool_scratch *pool, fby_error 
         if (plan->tail == FBY__TAIL_DROP)
             drop_batches(ranks[r], least);
         else if (plan->tail == FBY__TAIL_WRAP && !wrap_stream(ranks[r], pool, most))
-            return fby__fail_nomem(err, "the batches of an epoch");
+            return fby__plan_fail("the batches of an epoch", err);
     }
     return FBY_OK;
 }

@@ -7,10 +7,13 @@
 #include "samples/values.h"
 
 #include "base/alloc.h"
+#include "base/cancel.h"
 #include "base/checked.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+#define STEPS 4096u /* after so many it asks whether the call is cancelled */
 
 /* Samples of a block that follow one another with one hash. */
 typedef struct hash_span {
@@ -98,6 +101,8 @@ static fby_status close_block(void *user, uint32_t b, fby_error *err)
     const uint64_t n = fby__samples_of_block(g->values->s, b);
     fby_status status = hashes ? FBY_OK : no_key(g, b, 0, err);
     for (uint64_t i = 0; i < n && status == FBY_OK; i++) {
+        if (i % STEPS == 0 && (status = fby__cancel_check(err)) != FBY_OK)
+            break;
         if (hashes[i] == 0) { /* a group that the index table does not have */
             status = no_key(g, b, i, err);
         } else if (block->n && block->spans[block->n - 1].hash == hashes[i]) {
@@ -124,6 +129,7 @@ static fby_status close_block(void *user, uint32_t b, fby_error *err)
 static fby_status number_keys(const gathering *g, uint32_t n_blocks, fby__key_spans *out, fby_error *err)
 {
     size_t n = atomic_load_explicit(&g->n, memory_order_relaxed), n_slots = 16, at = 0;
+    fby_status status = FBY_OK;
     while (n_slots < 2 * n)
         n_slots *= 2;
     uint64_t *hash = fby__calloc(n_slots, sizeof *hash);
@@ -132,6 +138,8 @@ static fby_status number_keys(const gathering *g, uint32_t n_blocks, fby__key_sp
     if (hash && key && out->spans)
         for (uint32_t b = 0; b < n_blocks; b++)
             for (size_t i = 0; i < g->blocks[b].n; i++) {
+                if (at % STEPS == 0 && (status = fby__cancel_check(err)) != FBY_OK)
+                    goto done;
                 const hash_span *span = &g->blocks[b].spans[i];
                 size_t slot = (size_t)span->hash & (n_slots - 1);
                 while (hash[slot] && hash[slot] != span->hash)
@@ -144,10 +152,12 @@ static fby_status number_keys(const gathering *g, uint32_t n_blocks, fby__key_sp
                     (fby__key_span){.block = b, .key = key[slot], .lo = i ? g->blocks[b].spans[i - 1].end : 0, .hi = span->end};
             }
     out->n = at;
-    const bool failed = !hash || !key || !out->spans;
+    if (!hash || !key || !out->spans)
+        status = fby__fail_nomem(err, "the keys of the samples");
+done:
     fby__free(hash);
     fby__free(key);
-    return failed ? fby__fail_nomem(err, "the keys of the samples") : FBY_OK;
+    return status;
 }
 
 fby_status fby__samples_key_spans(const fby_samples *s, const char *column, size_t limit, int n_threads, fby__key_spans *out,

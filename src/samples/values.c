@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define STEPS 4096u /* after so many it asks whether the call is cancelled */
+
 /* ---- a column ---- */
 
 static bool has_column(const fby_dataset *ds, const char *path)
@@ -109,8 +111,11 @@ static fby_status visit_files(const fby__sample_values *v, const fby__value_visi
     for (uint32_t b = 0; b < fby__dataset_block_count(ds); b++) {
         FBY__TRY(fby__cancel_check(err));
         fby__value value = fby__file_label(ds, v->shared_names, fby__dataset_block(ds, b)->file);
-        for (uint64_t i = 0; i < fby__samples_of_block(s, b); i++)
+        for (uint64_t i = 0; i < fby__samples_of_block(s, b); i++) {
+            if (i % STEPS == STEPS - 1)
+                FBY__TRY(fby__cancel_check(err));
             FBY__TRY(how->visit(how->user, b, i, &value, err));
+        }
     }
     return end_blocks(v, how, err);
 }

@@ -7,11 +7,13 @@
 
 #include <forebay/forebay.h>
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -177,12 +179,44 @@ static void groups_are_numbered_in_file_order(void **state)
     fby_dataset_close(ds);
 }
 
+static void *cancel_soon(void *loader)
+{
+    (void)nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    fby_loader_cancel(loader);
+    return NULL;
+}
+
+/* Batches by rows: the length of every sample is asked for, of this epoch and the next. */
+static void beginning_an_epoch_ends_soon_when_the_loader_is_cancelled(void **state)
+{
+    (void)state;
+    fby_dataset *ds = dataset(8, 1 << 21);
+    fby_loader_opts opts = {.batch_elements = 1024, .shuffle = FBY_SHUFFLE_SUPERBATCH, .superbatch_blocks = 2, .n_threads = 1};
+    fby_loader *l = NULL;
+    fby_error err = {0};
+    pthread_t canceller;
+    set_sizes(&opts);
+    if (fby_loader_open(ds, &opts, &l, &err) != FBY_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(pthread_create(&canceller, NULL, cancel_soon, l), 0);
+    struct timespec began, ended; /* of this thread alone, whatever else the machine does: it plans by itself */
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &began);
+    assert_int_equal(fby_loader_begin(l, 5, &err), FBY_E_CANCELLED);
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ended);
+    assert_true((ended.tv_sec - began.tv_sec) * 1000000000 + ended.tv_nsec - began.tv_nsec < 300000000);
+    assert_int_equal(pthread_join(canceller, NULL), 0);
+    assert_int_equal(fby_loader_begin(l, 5, &err), FBY_OK); /* what was cancelled does not hold the next one up */
+    fby_loader_close(l);
+    fby_dataset_close(ds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_that_reach_over_blocks_come_whole_and_once),
         cmocka_unit_test(batches_whose_pieces_come_one_by_one_are_joined),
         cmocka_unit_test(groups_are_numbered_in_file_order),
+        cmocka_unit_test(beginning_an_epoch_ends_soon_when_the_loader_is_cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,17 +5,25 @@
 #include "plan/plan_orders.h"
 #include "support/plan_sweep.h"
 
+#include "base/cancel.h"
 #include "base/clock.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+enum { SLOWER = 20 };
+#else
+enum { SLOWER = 1 };
+#endif
 enum { MAX_BLOCKS = 30, MAX_COUNT = 60, ANY_SEED = 53 };
 
 /* A length for every sample, by hashing where it is: the mean is about `user[0]`, a few are long. */
@@ -377,6 +385,60 @@ static void a_failed_allocation_is_reported_and_leaks_nothing(void **state)
     assert_true(plan_allocations_that_fail(counts, 4, &o, 0) >= 30);
 }
 
+/* ---- cancelled ---- */
+
+static void *cancel_soon(void *token)
+{
+    (void)nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    fby_cancel_set(token);
+    return NULL;
+}
+
+/* Planned in so many ns, of which the first 100 million are not cancelled. */
+static uint64_t plan_cancelled(const fby__plan_opts *o, const uint64_t *counts, uint32_t n_blocks, fby_status *status)
+{
+    fby_cancel *token = fby_cancel_create(), *before = fby_cancel_use(token);
+    fby__plan *plan = NULL;
+    fby__epoch *epoch = NULL;
+    fby_error err = {0};
+    pthread_t canceller;
+    assert_int_equal(pthread_create(&canceller, NULL, cancel_soon, token), 0);
+    const uint64_t began = fby__now_ns();
+    *status = fby__plan_create(counts, n_blocks, o, &plan, &err);
+    for (uint64_t e = 0; e < 100 && *status == FBY_OK; e++) { /* as often as epochs begin */
+        *status = fby__epoch_create(plan, e, &epoch, &err);
+        fby__epoch_destroy(epoch);
+        epoch = NULL;
+    }
+    const uint64_t took = fby__now_ns() - began;
+    assert_int_equal(pthread_join(canceller, NULL), 0);
+    (void)fby_cancel_use(before);
+    fby_cancel_destroy(token);
+    fby__plan_destroy(plan);
+    return took;
+}
+
+static void planning_ends_soon_when_it_is_cancelled(void **state)
+{
+    (void)state;
+    enum { N = 1 << 20 };
+    const uint64_t mean = 20, many = (uint64_t)1 << 32;
+    uint64_t *counts = malloc(N * sizeof *counts);
+    for (uint32_t b = 0; b < N; b++)
+        counts[b] = 1 + b % 3;
+    fby__plan_opts by_rows = {.global_batch = 1000, .world_size = 1, .streams = 1, .superbatch_samples = 1 << 20, .batch_elements = 1000,
+                              .lengths = lengths, .lengths_user = &mean};
+    const fby__plan_opts blocks = {.global_batch = 8, .world_size = 1, .streams = 8, .superbatch_samples = 64};
+    fby_status status;
+    uint64_t took = plan_cancelled(&by_rows, &many, 1, &status); /* hours */
+    assert_int_equal(status, FBY_E_CANCELLED);
+    assert_true(took < 300000000 * SLOWER);
+    took = plan_cancelled(&blocks, counts, N, &status);
+    assert_int_equal(status, FBY_E_CANCELLED);
+    assert_true(took < 300000000 * SLOWER);
+    free(counts);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -386,6 +448,7 @@ int main(void)
         cmocka_unit_test(the_table_of_a_million_samples_takes_no_time),
         cmocka_unit_test(options_that_do_not_fit_are_refused_with_the_reason),
         cmocka_unit_test(a_failed_allocation_is_reported_and_leaks_nothing),
+        cmocka_unit_test(planning_ends_soon_when_it_is_cancelled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -288,7 +288,7 @@ def test_operations_that_cannot_be_are_refused_with_the_reason(data):
         fb.fit(ds, "word")
     with pytest.raises(fb.SchemaError, match="nowhere"):
         fb.fit(ds, ["f", "nowhere"])
-    with pytest.raises(TypeError, match="data set or samples"):
+    with pytest.raises(TypeError, match="a data set, samples or a mixture"):
         fb.fit([1.0], "f")
 
 

@@ -190,10 +190,16 @@ def test_weather_real_fields_of_five_catchments_are_what_h5py_reads():
 def test_skill_of_a_perfect_forecast_is_one_and_of_the_mean_zero():
     torch = pytest.importorskip("torch")
     pytest.importorskip("lightning")
-    evaluate = importlib.import_module("recipes.weather.evaluate").evaluate
+    Scores = importlib.import_module("recipes.weather.evaluate").Scores
     batch = {"x": torch.randn(5, 4, 3, 6, 8), "y": torch.randn(5, 2, 6, 8)}
     latitude = np.linspace(90, -90, 6)
-    perfect, mean = (evaluate(predict, [batch], latitude, 10.0) for predict in (lambda b: b["y"], lambda b: torch.zeros_like(b["y"])))
+
+    def evaluate(predict):
+        scores = Scores(latitude, 10.0)
+        scores.add(predict, batch)
+        return scores.result()
+
+    perfect, mean = evaluate(lambda b: b["y"]), evaluate(lambda b: torch.zeros_like(b["y"]))
     assert perfect.scores["skill"] == 1 and perfect.scores["rmse"] == 0 and mean.scores["skill"] == pytest.approx(0)
     assert perfect.table["hours"] == [6, 12]
     weight = np.cos(np.deg2rad(latitude)).clip(0)[:, None]

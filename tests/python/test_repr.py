@@ -36,7 +36,7 @@ def objects(tmp_path, parquet):
         comparison, comparison.runs["a"], fb.Span(1, 2), fb.Cure("threads=4", 1.0, 2.0, "why"), loader.report().epochs[0], fb.span("a"), fb.trace("run.json"),
         fb.pack(ds, tmp_path / "pack"), *fb.pack_tasks(ds, tmp_path / "tasks"),
         diagnosis, fb.BatchSize(8, 1.0, 1), fb.Gpu("a", 0.5, 1, 2),
-        mixture, mixed, mixed.sources()["a"], fb.source(),
+        mixture, mixed, mixed.sources()["a"], mixed.report().sources[0], fb.source(),
         ds, h5, ds.rows(), ds.windows(2), groups, groups.select([1]), ds.select(["x"]), ds.schema, ds.schema["x"], ds.files, ds.files[0], blocks,
         blocks[0], loader, batch,
         batch["x"], batch["y"], batch["r"], batch["s"], loader.outputs["x"], loader.report(), raw, raw["x"], pipeline, pipeline.outputs, pipeline.outputs["x"],

@@ -20,8 +20,35 @@ bool cli_is_pipeline(const char *path)
     return dot && (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
 }
 
+/* What says how files are opened stands in a pipeline file's section data: beside it, it would be passed over. */
+static int check_alone(const cli_source *s, const char *path)
+{
+    const struct {
+        const char *option, *key;
+        bool given;
+    } options[] = {{"--dtype", "dtypes", s->dtypes.n > 0},
+                   {"--table", "table", s->table},
+                   {"--axis", "axis", s->axis},
+                   {"--axes", "axes", s->axes},
+                   {"--external", "external", s->external},
+                   {"--stored-values", "stored_values", s->stored_values},
+                   {"--missing-columns", "missing_columns", s->missing_columns},
+                   {"--missing-sources", "missing_sources", s->missing_sources},
+                   {"--io", "io", s->io},
+                   {"--immutable", "immutable", s->immutable}};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (options[i].given)
+            return cli_error(CLI_USAGE, "the key in the file's section data, or --set data.KEY=…",
+                             "%s is for data files: '%s' says itself how its data are opened, with '%s'", options[i].option, path,
+                             options[i].key);
+    return CLI_CONTINUE;
+}
+
 int cli_pipeline_open(const cli_source *source, const char *path, const cli_list *set, fby_pipeline **out)
 {
+    const int code = check_alone(source, path);
+    if (code != CLI_CONTINUE)
+        return code;
     fby_pipeline_opts opts = {.size = sizeof opts,
                               .overrides = set ? (const char *const *)set->items : NULL,
                               .n_overrides = set ? set->n : 0,

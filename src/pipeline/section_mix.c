@@ -191,6 +191,25 @@ fby_status fby__read_mix(fby_pipeline *p, const fby__reading *r, const fby__sect
 
 /* --- opening ------------------------------------------------------------------------------------------------------------------------------- */
 
+/* A map has no order: outputs are taken as the first source has them. Other names are left to the loader, which says so. */
+static fby_status put_in_order(const fby__reading *r, const fby_mix_source *first, fby_mix_source *source)
+{
+    if (source->n_outputs != first->n_outputs || source->n_outputs == 0)
+        return FBY_OK;
+    fby_output *outputs = fby__reading_alloc(r, source->n_outputs, sizeof *outputs);
+    if (!outputs)
+        return FBY_E_NOMEM;
+    for (size_t i = 0, k; i < first->n_outputs; i++) {
+        for (k = 0; k < source->n_outputs && strcmp(source->outputs[k].name, first->outputs[i].name) != 0; k++)
+            ;
+        if (k == source->n_outputs)
+            return FBY_OK;
+        outputs[i] = source->outputs[k];
+    }
+    source->outputs = outputs;
+    return FBY_OK;
+}
+
 static fby_status open_sources(fby_pipeline *p, const char *split, bool outputs, fby_mix *out, fby_error *err)
 {
     const fby__reading r = fby__reading_of(p, err);
@@ -205,6 +224,7 @@ static fby_status open_sources(fby_pipeline *p, const char *split, bool outputs,
             FBY__TRY(fby_pipeline_outputs(p->mix.sources[i], &opts, r.err));
         sources[i].outputs = opts.outputs;
         sources[i].n_outputs = opts.n_outputs;
+        FBY__TRY(put_in_order(&r, &sources[0], &sources[i]));
     }
     *out = (fby_mix){.size = sizeof *out,
                      .source_size = sizeof *sources,

@@ -509,6 +509,23 @@ def test_plan_shows_each_source_of_a_mixture(mixture, env):
     assert result.returncode == 2 and "m.yaml: the file describes a mixture: each of its sources has data of its own" in result.stderr
 
 
+def test_sources_may_have_their_outputs_in_any_order(tmp_path, env):
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text("k,v\n1,2\n3,4\n")
+    path = tmp_path / "mixed.yaml"
+    path.write_text("mix: {sources: {a: {data: a.csv, outputs: {x: k, y: v}}, b: {data: b.csv, outputs: {y: v, x: k}}}}\nloader: {batch_size: 2}\n")
+    assert run(["plan", path], env).returncode == 0
+    path.write_text(path.read_text().replace("y: v, x", "z: v, x"))
+    wrong = run(["plan", path], env)
+    assert wrong.returncode != 0 and "output 'z'" in wrong.stderr, wrong.stderr
+
+
+def test_options_of_data_files_are_refused_beside_a_pipeline_file(mixture, env):
+    for option in (["--dtype", "uid=str"], ["--table", "x"], ["--axes", "2"], ["--stored-values"], ["--missing-columns", "fill"]):
+        wrong = run(["plan", mixture, *option], env)
+        assert wrong.returncode == 2 and f"{option[0]} is for data files" in wrong.stderr, wrong.stderr
+
+
 def test_bench_measures_a_mixture(mixture, env):
     mixture.write_text(mixture.read_text().replace("splits: {train: 0.75, test: 0.25}\n", ""))
     got = run_json(["bench", mixture, "--batches", "30"], env)

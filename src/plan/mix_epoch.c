@@ -13,6 +13,7 @@
 #include "plan/mix_internal.h"
 
 #include "base/alloc.h"
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "base/random.h"
 
@@ -47,42 +48,48 @@ void fby__mix_epoch_destroy(fby__mix_epoch *mix)
  * Where a pass's streams are cut. Of the source's slots before each stream, passes take their parts in turn: of what those before it left,
  * a pass has as much as it has of the whole. What the last one has too many of, every stream has its share of behind what it needs.
  */
-static void cut_pass(const fby__plan *plan, const fby__mix_deal *deal, uint32_t source, uint64_t pass, uint64_t *out_borders,
-                     uint64_t *out_used)
+typedef struct cuts {
+    uint64_t *left;           /* streams + 1: of the source's slots before each stream, those that the passes before this one left; owned */
+    uint64_t all;             /* of all its slots */
+    uint64_t *borders, *used; /* streams + 1: of this pass */
+} cuts;
+
+static void begin_cuts(const fby__plan *plan, const fby__mix_deal *deal, uint32_t source, cuts *c)
 {
-    const uint64_t has = plan->mix->source[source]->n, total = deal->total[source];
-    const uint64_t here = fby__min_u64(has, total - pass * has);
-    uint64_t before = 0;
-    for (uint32_t s = 0; s <= plan->streams; s++) {
-        uint64_t left = before, all = total;
-        for (uint64_t k = 0; k < pass; k++) {
-            left -= (uint64_t)((unsigned __int128)left * has / all);
-            all -= has;
-        }
-        out_used[s] = (uint64_t)((unsigned __int128)left * here / all);
-        out_borders[s] = out_used[s] + (uint64_t)((unsigned __int128)(has - here) * s / plan->streams);
-        before += s < plan->streams ? deal->quota[(size_t)s * deal->n + source] : 0;
-    }
+    c->all = deal->total[source];
+    c->left[0] = 0;
+    for (uint32_t s = 0; s < plan->streams; s++)
+        c->left[s + 1] = c->left[s] + deal->quota[(size_t)s * deal->n + source];
 }
 
-static fby_status create_pass(const fby__plan *plan, fby__mix_epoch *mix, uint64_t number, uint32_t p, uint64_t *scratch, fby_error *err)
+static void cut_pass(const fby__plan *plan, uint32_t source, cuts *c)
+{
+    const uint64_t has = plan->mix->source[source]->n, here = fby__min_u64(has, c->all);
+    for (uint32_t s = 0; s <= plan->streams; s++) {
+        c->used[s] = (uint64_t)((unsigned __int128)c->left[s] * here / c->all);
+        c->borders[s] = c->used[s] + (uint64_t)((unsigned __int128)(has - here) * s / plan->streams);
+        c->left[s] -= c->used[s];
+    }
+    c->all -= here;
+}
+
+static fby_status create_pass(const fby__plan *plan, fby__mix_epoch *mix, uint64_t number, uint32_t p, cuts *c, fby_error *err)
 {
     fby__mix_pass *pass = &mix->passes[p];
     const fby__plan *own = plan->mix->source[pass->source];
     const uint64_t ordinal = p - mix->first_pass[pass->source];
-    uint64_t *borders = scratch, *used = scratch + plan->streams + 1;
     pass->base = fby__calloc(plan->n_streams, sizeof *pass->base);
     pass->used = fby__calloc(plan->n_streams, sizeof *pass->used);
     if (!pass->base || !pass->used)
         return fby__fail_nomem(err, "order of an epoch");
-    cut_pass(plan, &mix->deal, pass->source, ordinal, borders, used);
+    cut_pass(plan, pass->source, c);
     for (uint32_t s = 0; s < plan->n_streams; s++) {
         const uint32_t stream = plan->first_stream + s;
-        pass->used[s] = used[stream + 1] - used[stream];
+        pass->used[s] = c->used[stream + 1] - c->used[stream];
         pass->base[s] = ordinal ? mix->passes[p - 1].base[s] + mix->passes[p - 1].used[s] : 0;
     }
     /* Epochs of a source are numbered through its passes: no two are alike. */
-    FBY__TRY(fby__epoch_create_uncut(own, number * FBY__MIX_PASSES + ordinal, borders, &pass->order, err));
+    FBY__TRY(fby__epoch_create_uncut(own, number * FBY__MIX_PASSES + ordinal, c->borders, &pass->order, err));
     fby__epoch_list_phases(pass->order);
     if (!(pass->phase = fby__calloc(pass->order->n_phases, sizeof *pass->phase)))
         return fby__fail_nomem(err, "order of an epoch");
@@ -99,7 +106,8 @@ static fby_status create_pass(const fby__plan *plan, fby__mix_epoch *mix, uint64
 static fby_status create_passes(const fby__plan *plan, fby__mix_epoch *mix, uint64_t number, fby_error *err)
 {
     fby_status status = FBY_OK;
-    uint64_t n = 0, *scratch = fby__calloc(2 * ((size_t)plan->streams + 1), sizeof *scratch);
+    uint64_t n = 0;
+    cuts c = {.left = fby__calloc(3 * ((size_t)plan->streams + 1), sizeof *c.left)};
     mix->first_pass = fby__calloc((size_t)mix->deal.n + 1, sizeof *mix->first_pass);
     for (uint32_t i = 0; mix->first_pass && i < mix->deal.n; i++) {
         mix->first_pass[i] = (uint32_t)n;
@@ -107,16 +115,23 @@ static fby_status create_passes(const fby__plan *plan, fby__mix_epoch *mix, uint
         mix->first_pass[i + 1] = (uint32_t)n;
     }
     mix->passes = fby__calloc(n, sizeof *mix->passes);
-    if (!scratch || !mix->first_pass || !mix->passes)
+    if (!c.left || !mix->first_pass || !mix->passes) {
         status = fby__fail_nomem(err, "order of an epoch");
-    else
+    } else {
         mix->n_passes = (uint32_t)n;
-    for (uint32_t i = 0, p = 0; status == FBY_OK && i < mix->deal.n; i++)
+        c.borders = c.left + plan->streams + 1;
+        c.used = c.borders + plan->streams + 1;
+    }
+    for (uint32_t i = 0, p = 0; status == FBY_OK && i < mix->deal.n; i++) {
+        begin_cuts(plan, &mix->deal, i, &c);
         for (; status == FBY_OK && p < mix->first_pass[i + 1]; p++) {
             mix->passes[p].source = i;
-            status = create_pass(plan, mix, number, p, scratch, err);
+            status = fby__cancel_check(err);
+            if (status == FBY_OK)
+                status = create_pass(plan, mix, number, p, &c, err);
         }
-    fby__free(scratch);
+    }
+    fby__free(c.left);
     return status;
 }
 
@@ -350,18 +365,27 @@ fail:
 
 /* ---- answers ---- */
 
+/* The pass that has position `at` of a source in the rank's stream s: the first that ends behind it. */
+static uint32_t pass_at(const fby__mix_epoch *mix, uint32_t source, uint32_t s, uint64_t at)
+{
+    uint32_t low = mix->first_pass[source], high = mix->first_pass[source + 1];
+    while (high - low > 1) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (mix->passes[middle].base[s] <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* The longest piece from position `at` of a source in the rank's stream s, at most up to `end`. */
 static fby__plan_piece piece_from(const fby__epoch *epoch, uint32_t s, uint32_t source, uint64_t at, uint64_t end)
 {
     const fby__mix_epoch *mix = epoch->mix;
     const uint64_t quota = mix->deal.quota[(size_t)(epoch->plan->first_stream + s) * mix->deal.n + source];
     const bool repeats = at >= quota;
-    uint32_t p = mix->first_pass[source];
-    if (repeats)
-        p = last_pass_of(mix, source, s);
-    else
-        while (mix->passes[p].base[s] + mix->passes[p].used[s] <= at)
-            p++;
+    const uint32_t p = repeats ? last_pass_of(mix, source, s) : pass_at(mix, source, s, at);
     const fby__mix_pass *pass = &mix->passes[p];
     const uint64_t position = (repeats ? quota - 1 : at) - pass->base[s];
     const uint32_t own = pass->order->stream_phases[fby__epoch_find_phase(pass->order, s, position)];

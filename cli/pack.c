@@ -108,10 +108,12 @@ static json_t *pack_json(const pack_options *o, const fby_pack_info *info, doubl
 int pack_error(const pack_options *o, const fby_error *err)
 {
     switch (err->code) {
-    case FBY_E_BUDGET: return cli_error(CLI_FAILED, "--memory with the figures above, or a smaller --batch", "%s", err->message);
+    case FBY_E_BUDGET: return cli_error(CLI_FAILED, "a larger --memory", "%s", err->message);
     case FBY_E_DATA:
-        return cli_error(CLI_FAILED, "--columns without that column, or --format arrow; what --verify finds: pack again", "%s",
-                         err->message);
+        return cli_error(CLI_FAILED,
+                         o->outputs ? "outputs without that column, or --format arrow; what --verify finds: pack again"
+                                    : "--columns without that column, or --format arrow; what --verify finds: pack again",
+                         "%s", err->message);
     case FBY_E_UNSUPPORTED:
         return cli_error(CLI_FAILED, o->outputs ? NULL : "--format arrow, or --columns without it", "%s", err->message);
     default: return cli_library_error(err);
@@ -215,7 +217,7 @@ static int run(const cli_command *command, int argc, char **argv)
 const cli_command cli_pack = {
     .name = "pack",
     .summary = "write a data set anew, shuffled, in files of one size",
-    .synopsis = "PATH… --to DIR [options]",
+    .synopsis = "PATH…|--outputs FILE --to DIR [options]",
     .paths_optional = true,
     .examples = "  forebay pack basins/ --to packed --seed 7\n"
                 "  forebay pack \"events/*.parquet\" --to packed --memory 8GiB --batch 512 --verify\n"

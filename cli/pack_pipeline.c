@@ -9,16 +9,21 @@ static int read_text(const pack_options *o, cli_text *out)
 {
     char part[4097];
     size_t n;
+    char last = '\n';
     FILE *file = fopen(o->outputs, "r");
     while (file && (n = fread(part, 1, sizeof part - 1, file)) > 0) {
         part[n] = 0;
+        last = part[n - 1];
         cli_text_add(out, part);
     }
     const bool failed = !file || ferror(file);
+    const int error = errno;
     if (file)
         (void)fclose(file); /* it was only read */
     if (failed)
-        return cli_error(CLI_FAILED, NULL, "cannot read '%s': %s", o->outputs, strerror(errno));
+        return cli_error(CLI_FAILED, NULL, "cannot read '%s': %s", o->outputs, strerror(error));
+    if (o->set.n && last != '\n')
+        cli_text_add(out, "\n");
     for (size_t i = 0; i < o->set.n; i++) {
         cli_text_add(out, "# --set ");
         cli_text_add(out, o->set.items[i]);
@@ -46,6 +51,8 @@ int pack_pipeline(const pack_options *o,
     fby_error err = {0};
     cli_text text = {0};
     int code = cli_pipeline_open(&o->source, o->outputs, &o->set, &pipeline);
+    if (code == CLI_CONTINUE && fby_pipeline_source(pipeline, 0, NULL))
+        code = cli_error(CLI_USAGE, "pack each source, and mix the packs", "pack: '%s': mix: a mixture is not packed", o->outputs);
     if (code == CLI_CONTINUE && !o->split && !fby_pipeline_default_split(pipeline) && fby_pipeline_split(pipeline, 0))
         code =
             cli_error(CLI_USAGE, "--split with one of its splits", "pack: '%s' has splits, and its section loader names none", o->outputs);

@@ -174,7 +174,7 @@ def _weights_of(given: Any, sources: Mapping[str, Any]) -> tuple[dict[str, float
             if not 0 <= float(weight) < float("inf"):
                 raise ValueError(f"weights[{name!r}]={weight!r}: a number from 0 on is expected")
         if not any(float(weight) for weight in row.values()):
-            raise ValueError("weights are all 0: at least one source must have a part")
+            raise ValueError("weights are all 0: at least one weight must be above 0")
     return tuple({name: float(row[name]) for name in sources} for row in rows)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Any, NamedTuple, Union
 
 from . import _forebay, _options, _outputs
 from ._advice import advised
 from ._dataset import Dataset
 from ._dataset import open as open_dataset
+from ._mix import Mix
 from ._samples import Samples
 from ._sources import progress_of
 
@@ -158,6 +159,8 @@ class PackTask(NamedTuple):
 
 def _taken(source: Any, outputs: Any) -> tuple[Any, Any]:
     """The data set, and what is packed in place of its rows: None, or outputs, samples and a text that says what made them."""
+    if isinstance(source, Mix):
+        raise _forebay.UnsupportedError("pack() of a mixture: pack each source, and mix the packs")
     if isinstance(source, Samples):
         if outputs is None:
             outputs = source._file_outputs()
@@ -167,7 +170,7 @@ def _taken(source: Any, outputs: Any) -> tuple[Any, Any]:
         return (source if isinstance(source, Dataset) else open_dataset(source))._core, None
     else:
         source = (source if isinstance(source, Dataset) else open_dataset(source)).rows()
-    if len(outputs) == 0:
+    if isinstance(outputs, Sized) and len(outputs) == 0:
         raise ValueError("outputs= is empty: there is nothing to pack")
     rows = source._rows_of(outputs)
     return source.dataset._core, (_outputs.cores(rows[0]), source._core, source._text())

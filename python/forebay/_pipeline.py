@@ -196,7 +196,10 @@ class PipelineSamples(Samples):
 
     def _text(self) -> str:
         with open(self._pipeline.path, encoding="utf-8") as file:
-            return file.read() + "".join(f"# --set {text}\n" for text in self._pipeline._overrides)
+            text = file.read()
+        if self._pipeline._overrides and text and not text.endswith("\n"):
+            text += "\n"
+        return text + "".join(f"# --set {override}\n" for override in self._pipeline._overrides)
 
     def _with(self, method: str, args: tuple, text: str) -> Samples:
         raise ValueError("samples of a pipeline file are as the file says: write select, limit, oversample and splits there")

@@ -372,7 +372,7 @@ class Report:
         """
         own = ("schema", "waits", "spans", "sources")  # not the library's
         now, before = ({name: value for name, value in report.to_dict().items() if name not in own} for report in (self, earlier))
-        sources = tuple(source.since(then) for source, then in zip(self.sources, earlier.sources))
+        sources = tuple(source.since(then) for source, then in zip(self.sources, earlier.sources)) if earlier.sources else self.sources
         since = Report.from_dict({**now, **_forebay.report_since(now, before)})
         return dataclasses.replace(since, waits=self.waits, spans=self.spans, sources=sources)
 

@@ -22,7 +22,10 @@ def write_yaml(loader: "Loader", path: str | os.PathLike[str]) -> None:
     """See :meth:`Loader.to_yaml`."""
     target = os.fspath(path)
     if loader.dataset._source_names is not None:
-        raise ValueError("a pipeline file describes one data set: write a file for each source of the mixture, and mix them in Python")
+        raise ValueError(
+            "to_yaml() does not write mixtures: write the section mix by hand (docs/pipelines.md#mix), with what to_yaml() writes for a loader of "
+            "each source"
+        )
     pipeline = getattr(loader.dataset, "_pipeline", None)
     if pipeline is not None:
         root, split = _of_pipeline(pipeline, target), loader.dataset._split  # type: ignore[attr-defined]

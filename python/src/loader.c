@@ -344,7 +344,7 @@ static PyObject *loader_report(PyObject *op, PyObject *unused)
     fby_status status = fby_loader_report(self->handle, &r, &err);
     if (status != FBY_OK)
         return fbpy_raise(state, status, &err);
-    return fbpy_report_dict(self->handle, &r);
+    return fbpy_report_dict(state, self->handle, &r);
 }
 
 static PyObject *loader_transferred(PyObject *op, PyObject *number)

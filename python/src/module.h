@@ -157,7 +157,7 @@ PyObject *fbpy_options_dict(fby_option_set set, const void *from);
 /* report.c */
 extern PyMethodDef fbpy_report_functions[]; /* report_since */
 /** A report with its cures and the loader's epochs; of no loader (NULL) without those. NULL with an exception. */
-PyObject *fbpy_report_dict(fby_loader *loader, const fby_report *r);
+PyObject *fbpy_report_dict(const fbpy_state *state, fby_loader *loader, const fby_report *r);
 
 /* lookup.c */
 extern PyType_Spec fbpy_lookup_spec;

@@ -52,13 +52,15 @@ static PyObject *waits_of(const fby_loader *loader)
     return list;
 }
 
-static PyObject *sources_of(fby_loader *loader)
+static PyObject *sources_of(const fbpy_state *state, fby_loader *loader)
 {
     const size_t n = fby_loader_source_count(loader);
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && n > 1 && i < n; i++) {
         fby_source_report r = {.size = sizeof r};
-        PyObject *one = fby_loader_source_report(loader, i, &r, NULL) == FBY_OK ? fbpy_options_dict(FBY_OPTIONS_SOURCE, &r) : PyDict_New();
+        fby_error err = {.file_offset = -1};
+        const fby_status status = fby_loader_source_report(loader, i, &r, &err);
+        PyObject *one = status == FBY_OK ? fbpy_options_dict(FBY_OPTIONS_SOURCE, &r) : fbpy_raise(state, status, &err);
         if (!one || PyList_Append(list, one) < 0)
             Py_CLEAR(list);
         Py_XDECREF(one);
@@ -66,12 +68,12 @@ static PyObject *sources_of(fby_loader *loader)
     return list;
 }
 
-PyObject *fbpy_report_dict(fby_loader *loader, const fby_report *r)
+PyObject *fbpy_report_dict(const fbpy_state *state, fby_loader *loader, const fby_report *r)
 {
     PyObject *dict = fbpy_options_dict(FBY_OPTIONS_REPORT, r);
     if (dict && (put(dict, "cures", cures_of(r)) < 0 ||
                  (loader && (put(dict, "epochs", epochs_of(loader, r->n_epochs)) < 0 || put(dict, "waits", waits_of(loader)) < 0 ||
-                             put(dict, "sources", sources_of(loader)) < 0))))
+                             put(dict, "sources", sources_of(state, loader)) < 0))))
         Py_CLEAR(dict);
     return dict;
 }
@@ -87,7 +89,8 @@ static PyObject *report_since(PyObject *module, PyObject *args)
     if (fbpy_options_parse(FBY_OPTIONS_REPORT, now, &room, &r) == 0 &&
         fbpy_options_parse(FBY_OPTIONS_REPORT, before, &room, &earlier) == 0) {
         const fby_status status = fby_report_since(&r, &earlier, &err);
-        dict = status == FBY_OK ? fbpy_report_dict(NULL, &r) : fbpy_raise(PyModule_GetState(module), status, &err);
+        const fbpy_state *state = PyModule_GetState(module);
+        dict = status == FBY_OK ? fbpy_report_dict(state, NULL, &r) : fbpy_raise(state, status, &err);
     }
     fbpy_room_free(&room);
     return dict;

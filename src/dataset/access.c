@@ -177,9 +177,9 @@ static fby_status check_one(const fby_dataset *ds, uint32_t field, fby_error *er
         (void)fby_field_type_text(join->type_a, a, sizeof a);
         (void)fby_field_type_text(join->type_b, b, sizeof b);
         bool open = fby__dtypes_open(ds, join->conflict_a) || fby__dtypes_open(ds, join->conflict_b);
-        return fby__fail(err, FBY_E_SCHEMA, "column '%s' is %s in '%s' but %s in '%s'; no type holds both%s%s%s", f->path, a,
+        return fby__fail(err, FBY_E_SCHEMA, "column '%s' is %s in '%s' but %s in '%s'; no type holds both%s", f->path, a,
                          ds->files[ds->schema_file[join->conflict_a]].path, b, ds->files[ds->schema_file[join->conflict_b]].path,
-                         open ? ": say what it is in CSV files, dtypes={\"" : "", open ? f->path : "", open ? "\": …}" : "");
+                         open ? ": state its type in CSV files with dtypes" : "");
     }
     if (ds->config.missing_columns == FBY_MISSING_COLUMNS_FILL)
         return FBY_OK;

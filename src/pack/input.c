@@ -16,9 +16,11 @@
 #include "read/arrow.h"
 #include "samples/samples.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define BLOCK_BYTES ((double)(1 << 20))
+#define MEASURED_BYTES ((uint64_t)4 << 20) /* room for the larger blocks that are read once one is measured */
 #define FIRST_BLOCK 64u /* samples of the batch that is measured */
 #define MAX_BLOCK UINT64_C(65536)
 #define WAIT_NS INT64_C(100000000)
@@ -38,7 +40,8 @@ struct fby__pack_reader {
     fby__arrow_reader *rows; /* owned; NULL = of a pipeline, which has the rest */
     fby_loader *loader;      /* owned */
     struct ArrowSchema schema;
-    uint32_t next; /* the batch that the loader gives next; UINT32_MAX = it has to be told */
+    uint64_t shares; /* the reader has one of so many shares of the memory that its user states */
+    uint32_t next;   /* the batch that the loader gives next; UINT32_MAX = it has to be told */
 };
 
 /* ---- what depends on more than the sample ---- */
@@ -219,7 +222,7 @@ static fby_status check_columns(const struct ArrowSchema *expected, const struct
     for (int64_t i = 0; i < expected->n_children; i++)
         if (!same_formats(expected->children[i], found->children[i])) /* of one loader, text that is none is all that differs */
             return fby__fail(err, FBY_E_DATA,
-                             "output '%s': a text is not UTF-8, which text in files has to be: open the data with dtypes={…: \"bytes\"}",
+                             "output '%s': a text is not UTF-8, which text in files has to be: state the type of its column with dtypes, as bytes",
                              expected->children[i]->name);
     return FBY_OK;
 }
@@ -290,22 +293,69 @@ static fby_status open_pipeline(fby__pack_reader *r, uint64_t memory_bytes, fby_
     return find_schema(r, err);
 }
 
-fby_status fby__pack_reader_open(const fby__pack *p, uint64_t memory_bytes, fby__pack_reader **out, fby_error *err)
+/* What a refusal says would do, in bytes; 0 = nothing. It is in the text alone: an fby_error has no room for it. */
+static uint64_t bytes_that_would_do(const char *message)
 {
-    fby__pack_reader *r = fby__calloc(1, sizeof *r);
-    if (!r)
-        return fby__fail_nomem(err, "a pack");
-    r->p = p;
-    r->next = UINT32_MAX;
-    fby_status status = p->pipeline ? open_pipeline(r, memory_bytes, err)
-                                    : fby__arrow_reader_open(p->ds, p->o->columns, p->o->n_columns, memory_bytes, &r->rows, err);
-    if (status == FBY_E_BUDGET)
+    static const char *const words[] = {"raise memory to ", "needs at least "};
+    const char *at = NULL;
+    for (size_t i = 0; !at && i < sizeof words / sizeof *words; i++) {
+        for (const char *next = message; (next = strstr(next, words[i])); at = next)
+            next += strlen(words[i]); /* the last one: a path may hold anything */
+    }
+    return at ? strtoull(at, NULL, 10) : 0;
+}
+
+/* A reader knows its share alone; what is raised is the memory of the pack. */
+static fby_status in_memory_of_pack(const fby__pack_reader *r, fby_status status, fby_error *err)
+{
+    if (status != FBY_E_BUDGET || !err || r->shares <= 1)
+        return status;
+    const uint64_t least = bytes_that_would_do(err->message);
+    const uint64_t bytes = r->shares * (least + least / 16 + MEASURED_BYTES);
+    if (least)
+        fby__error_context(err, "packing reads with a quarter of its memory, and needs at least %llu bytes (%.1f MiB) in all",
+                           (unsigned long long)bytes, (double)bytes / (1u << 20));
+    else
         fby__error_context(err, "packing reads with a quarter of its memory");
+    return status;
+}
+
+static fby_status reader_new(fby__pack_reader **out, fby_error *err)
+{
+    *out = fby__calloc(1, sizeof **out);
+    if (!*out)
+        return fby__fail_nomem(err, "a pack");
+    (*out)->next = UINT32_MAX;
+    return FBY_OK;
+}
+
+static fby_status opened(fby__pack_reader *r, fby_status status, fby__pack_reader **out, fby_error *err)
+{
+    status = in_memory_of_pack(r, status, err);
     if (status == FBY_OK)
         *out = r;
     else
         fby__pack_reader_close(r);
     return status;
+}
+
+fby_status fby__pack_reader_open(const fby__pack *p, uint64_t memory_bytes, fby__pack_reader **out, fby_error *err)
+{
+    fby__pack_reader *r;
+    FBY__TRY(reader_new(&r, err));
+    r->p = p;
+    r->shares = fby__div_up_u64(p->memory_bytes, fby__max_u64(memory_bytes, 1));
+    return opened(r,
+                  p->pipeline ? open_pipeline(r, memory_bytes, err)
+                              : fby__arrow_reader_open(p->ds, p->o->columns, p->o->n_columns, memory_bytes, &r->rows, err),
+                  out, err);
+}
+
+fby_status fby__pack_reader_open_rows(fby_dataset *ds, uint64_t memory_bytes, fby__pack_reader **out, fby_error *err)
+{
+    fby__pack_reader *r;
+    FBY__TRY(reader_new(&r, err));
+    return opened(r, fby__arrow_reader_open(ds, NULL, 0, memory_bytes, &r->rows, err), out, err);
 }
 
 void fby__pack_reader_close(fby__pack_reader *r)
@@ -328,10 +378,8 @@ fby_status fby__pack_reader_block(fby__pack_reader *r, uint32_t block, struct Ar
 {
     struct ArrowSchema schema;
     fby_status status = r->rows ? fby__arrow_reader_block(r->rows, block, out, err) : read_batch(r, block, &schema, out, err);
-    if (status == FBY_E_BUDGET)
-        fby__error_context(err, "packing reads with a quarter of its memory");
     if (status != FBY_OK || r->rows)
-        return status;
+        return in_memory_of_pack(r, status, err);
     status = check_columns(&r->schema, &schema, err);
     schema.release(&schema);
     if (status != FBY_OK)

@@ -149,16 +149,11 @@ static fby_status add_block(const struct ArrowSchema *schema, const struct Arrow
 
 /* ---- data sets ---- */
 
-/* Of what `from` packs. Nothing else holds memory by now. */
-static fby_status sum_rows(fby__pack *p, const fby__pack *from, fby__hash128 *out, fby_error *err)
+/* Of all blocks of the reader, which is closed. */
+static fby_status sum_rows(fby__pack *p, fby__pack_reader *reader, uint32_t n_blocks, fby__hash128 *out, fby_error *err)
 {
-    fby__pack_reader *reader;
     fby_status status = FBY_OK;
-    *out = (fby__hash128){0, 0};
-    if (from->rows == 0)
-        return FBY_OK;
-    FBY__TRY(fby__pack_reader_open(from, p->memory_bytes, &reader, err));
-    for (uint32_t b = 0; status == FBY_OK && b < fby__pack_block_count(from); b++) {
+    for (uint32_t b = 0; status == FBY_OK && b < n_blocks; b++) {
         struct ArrowArray array;
         status = fby__cancel_check(err);
         if (status == FBY_OK)
@@ -173,6 +168,25 @@ static fby_status sum_rows(fby__pack *p, const fby__pack *from, fby__hash128 *ou
     }
     fby__pack_reader_close(reader);
     return status;
+}
+
+/* Nothing else holds memory by now. */
+static fby_status sum_source(fby__pack *p, fby__hash128 *out, fby_error *err)
+{
+    fby__pack_reader *reader;
+    if (p->rows == 0)
+        return FBY_OK;
+    FBY__TRY(fby__pack_reader_open(p, p->memory_bytes, &reader, err));
+    return sum_rows(p, reader, fby__pack_block_count(p), out, err);
+}
+
+static fby_status sum_pack(fby__pack *p, fby_dataset *packed, fby__hash128 *out, fby_error *err)
+{
+    fby__pack_reader *reader;
+    if (fby_dataset_rows(packed) == 0)
+        return FBY_OK;
+    FBY__TRY(fby__pack_reader_open_rows(packed, p->memory_bytes, &reader, err));
+    return sum_rows(p, reader, fby__dataset_block_count(packed), out, err);
 }
 
 /* The files of the pack, wherever they are by now. */
@@ -194,13 +208,12 @@ static fby_status open_pack(const fby__pack *p, fby_dataset **out, fby_error *er
 
 fby_status fby__pack_verify(fby__pack *p, char text[33], fby_error *err)
 {
-    const fby_pack_opts all = {.size = sizeof all};
     fby_dataset *packed = NULL;
     fby__hash128 of_source = {0, 0}, of_pack = {0, 0};
-    FBY__TRY(sum_rows(p, p, &of_source, err));
+    FBY__TRY(sum_source(p, &of_source, err));
     fby_status status = open_pack(p, &packed, err);
     if (status == FBY_OK)
-        status = sum_rows(p, &(fby__pack){.ds = packed, .o = &all, .rows = fby_dataset_rows(packed)}, &of_pack, err);
+        status = sum_pack(p, packed, &of_pack, err);
     if (status == FBY_OK && (fby_dataset_rows(packed) != p->rows || !fby__hash_equal(of_source, of_pack)))
         status =
             fby__fail(err, FBY_E_DATA,

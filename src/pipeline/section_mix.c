@@ -131,7 +131,7 @@ static fby_status read_weights(const fby_pipeline *p, const fby__reading *r, con
             return fby__node_fail(r, given, "mix: weights: a number from 0 on is expected, not %s", fby__node_text(given, found));
         sum += row[i];
     }
-    return sum > 0 ? FBY_OK : fby__node_fail(r, node, "mix: weights: all are 0: at least one source must have a part");
+    return sum > 0 ? FBY_OK : fby__node_fail(r, node, "mix: weights: all are 0: at least one weight must be above 0");
 }
 
 static fby_status read_all_weights(fby_pipeline *p, const fby__reading *r, const fby_node *node)

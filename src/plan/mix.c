@@ -181,7 +181,7 @@ static fby_status check_mix_opts(const fby__mix_opts *m, const fby__plan_opts *o
             sum += w;
         }
         if (!(sum > 0))
-            return fby__fail(err, FBY_E_ARG, "all weights of epoch %" PRIu32 " are 0: at least one source must have a part", e);
+            return fby__fail(err, FBY_E_ARG, "all weights of epoch %" PRIu32 " are 0: at least one weight must be above 0", e);
     }
     return m->weights && !m->n_epochs ? fby__fail(err, FBY_E_ARG, "the weights of a mixture are a list of no epochs") : FBY_OK;
 }

@@ -122,8 +122,8 @@ static fby_status select_values(const fby_samples *samples, const fby_select_opt
     fby__value_type type = fby__sample_values_type(&v);
     if (o->table && values->n && (values->texts != NULL) != type.is_text)
         return fby__fail(err, FBY_E_ARG,
-                         "the key '%s' is %s in the data, and %s in the side table: cast one of them; dtypes={\"%s\": str} makes text "
-                         "of a CSV file's column",
+                         "the key '%s' is %s in the data, and %s in the side table: cast one of them; dtypes state the type of a "
+                         "CSV file's column: %s as str",
                          type.name, type.is_text ? "text" : "a number", type.is_text ? "a number" : "text", type.name);
     fby_status status = condition_init(&c, o, values, &type, &set, err);
     if (status == FBY_OK)

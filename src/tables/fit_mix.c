@@ -21,11 +21,11 @@
 #include <string.h>
 
 /** One source, while it is fitted. */
-typedef struct part {
+typedef struct fitted_source {
     double share; /* of the samples; 0: the source never comes */
     double rows;  /* of a sample, over the rows that all of them consist of: r / R */
     fby_moments *moments;
-} part;
+} fitted_source;
 
 static bool same_proportions(const double *a, const double *b, size_t n)
 {
@@ -40,7 +40,7 @@ static bool same_proportions(const double *a, const double *b, size_t n)
     return true;
 }
 
-static fby_status find_shares(const fby_mix *mix, part *parts, fby_error *err)
+static fby_status find_shares(const fby_mix *mix, fitted_source *parts, fby_error *err)
 {
     double sum = 0;
     for (size_t e = 1; mix->weights && e < mix->n_epochs; e++)
@@ -82,7 +82,7 @@ static double rows_of(const fby_samples *samples)
     return n && covered > 0 ? rows / (double)n / covered : 0;
 }
 
-static fby_status fit_part(const fby_mix_source *source, const fby_fit_opts *opts, size_t n, part *out, fby_error *err)
+static fby_status fit_part(const fby_mix_source *source, const fby_fit_opts *opts, size_t n, fitted_source *out, fby_error *err)
 {
     fby_fit_opts own = *opts;
     if (out->share == 0)
@@ -101,7 +101,7 @@ static fby_status fit_part(const fby_mix_source *source, const fby_fit_opts *opt
 }
 
 /* Of one column or place of all sources. */
-static fby_moments combine(const part *parts, size_t n_parts, size_t at)
+static fby_moments combine(const fitted_source *parts, size_t n_parts, size_t at)
 {
     fby_moments out = {.mean = 0, .std = 0, .min = (double)INFINITY, .max = -(double)INFINITY};
     double sum = 0, variance = 0;
@@ -131,7 +131,7 @@ static fby_moments combine(const part *parts, size_t n_parts, size_t at)
     return out;
 }
 
-static fby_status fit_all(const fby_mix *mix, const fby_fit_opts *opts, part *parts, fby_moments *out, fby_error *err)
+static fby_status fit_all(const fby_mix *mix, const fby_fit_opts *opts, fitted_source *parts, fby_moments *out, fby_error *err)
 {
     size_t n;
     FBY__TRY(find_shares(mix, parts, err));
@@ -158,7 +158,7 @@ static fby_status fit_mix(const fby_mix *given, const fby_fit_opts *opts, fby__a
     FBY__TRY(fby__fit_opts_in(opts, &o, arena, err));
     if (o.samples)
         return fby__fail(err, FBY_E_ARG, "the samples of a mixture are those of its sources: samples is not given");
-    part *parts = fby__calloc(mix.n_sources, sizeof *parts);
+    fitted_source *parts = fby__calloc(mix.n_sources, sizeof *parts);
     if (!parts)
         return fby__fail_nomem(err, "the moments");
     const fby_status status = fit_all(&mix, &o, parts, out, err);

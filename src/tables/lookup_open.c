@@ -218,8 +218,8 @@ static fby_status same_types(const fby__table_key *key, const fby_lookup *to, si
     for (size_t c = 0; c < key->n; c++)
         if (key->text[c] != fby_lookup_key_is_text(to, c))
             return fby__fail(err, FBY_E_SCHEMA,
-                             "the key '%s' is %s in table %zu and %s in table 0: make both the same; dtypes={\"%s\": str} makes "
-                             "text of a CSV file's column",
+                             "the key '%s' is %s in table %zu and %s in table 0: make both the same; dtypes state the type of "
+                             "a CSV file's column: %s as str",
                              key->column[c], key->text[c] ? "a string" : "a whole number", table,
                              key->text[c] ? "a whole number" : "a string", key->column[c]);
     return FBY_OK;

@@ -274,7 +274,7 @@ def test_options_that_no_mixture_has_are_refused_by_name(sources):
     refused(lambda: mixture.loader("x", batch_size=8, memory="2KiB"), fb.BudgetError, "needs at least")
     refused(lambda: mixture.loader("x", batch_sise=8), TypeError, "did you mean 'batch_size'?")
     with mixture.loader("x", batch_size=8) as loader:
-        refused(lambda: loader.to_yaml("mixture.yaml"), ValueError, "a pipeline file describes one data set")
+        refused(lambda: loader.to_yaml("mixture.yaml"), ValueError, "write the section mix by hand")
 
 
 def test_a_damaged_file_names_its_source(folder, sources, tmp_path):
@@ -351,6 +351,8 @@ def test_a_report_has_each_source(sources):
     assert 1 < report.sources[0].files_per_batch <= 6 and [s.files_per_batch for s in report.sources[1:]] == [1, 1]
     np.testing.assert_allclose(sum(s.files_per_batch for s in report.sources), report.files_per_batch)
     assert [s.samples for s in report.since(early).sources] == (counts - np.bincount(first["from"], minlength=3)).tolist()
+    older = fb.Report.from_dict({name: value for name, value in early.to_dict().items() if name != "sources"})
+    assert report.since(older).sources == report.sources, "of an earlier report without sources there is nothing to take off"
     assert fb.Report.from_dict(json.loads(report.to_json())) == report
     assert f"\nsource   table: {counts[0]:,} samples" in str(report)
     with sources["table"].loader("x", batch_size=40, framework="numpy") as loader:

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -189,6 +190,8 @@ def test_what_another_epoch_would_have_otherwise_is_refused_by_name(tmp_path):
     refused(windows, {"x": "prcp"}, "columns and outputs", ValueError, columns="prcp")
     refused(windows, None, "needs outputs", TypeError)
     refused(windows, {}, "empty", ValueError)
+    refused(windows, 5, "named by a str, not int: 5", TypeError)
+    refused(fb.mix({"a": windows, "b": windows}), {"x": "prcp"}, "a mixture: pack each source, and mix the packs")
     assert not (tmp_path / "out").exists()
     fb.pack(groups, tmp_path / "fits", outputs={"all": fb.col("prcp").ragged(max_rows=100)})  # no sample is longer
 
@@ -253,3 +256,50 @@ def test_the_command_packs_what_a_pipeline_file_gives(tmp_path):
     command += ["--tasks", "--json", "--split", "test", "--set", "samples.windows.stride=2", "--to", tmp_path / "tasks"]
     listed = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     assert [t["phase"] for t in listed["tasks"]][:2] == ["plan", "scatter"]
+
+
+@needs_cli
+def test_the_file_is_kept_apart_from_what_is_set(tmp_path):
+    basins(tmp_path / "src", files=2)
+    (tmp_path / "p.yaml").write_text(PIPELINE.strip())
+    subprocess.run(
+        [CLI, "pack", "--outputs", tmp_path / "p.yaml", "--set", "samples.windows.stride=2", "--to", tmp_path / "out", "--no-cache"], check=True
+    )
+    kept = fb.open(tmp_path / "out").attrs["forebay.pipeline"]
+    assert kept == PIPELINE.strip() + "\n# --set samples.windows.stride=2\n"
+    fb.pack(fb.pipeline(tmp_path / "p.yaml", {"samples.windows.stride": 2})["train"], tmp_path / "python")
+    assert fb.open(tmp_path / "python").attrs["forebay.pipeline"] == kept
+
+
+@needs_cli
+@pytest.mark.parametrize("outputs, tries", [(True, 1), (False, 6)])
+def test_a_refusal_leads_to_a_memory_that_works(tmp_path, outputs, tries):
+    table = pa.table({f"c{i}": np.random.default_rng(i).standard_normal(400_000) for i in range(12)})
+    with pa.OSFile(str(tmp_path / "big.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=200_000)
+    (tmp_path / "big.yaml").write_text("data: {paths: big.arrow}\nsamples: rows\noutputs: {x: {columns: [c0, c1, c2, c3, c4, c5, c6, c7]}}\n")
+
+    def packed(memory):
+        what = ["--outputs", tmp_path / "big.yaml"] if outputs else [tmp_path / "big.arrow"]
+        return subprocess.run(
+            [CLI, "pack", *what, "--to", tmp_path / "out", "--no-cache", "--memory", memory, "--dry-run"], capture_output=True, text=True
+        )
+
+    refused = packed("16MiB")
+    assert refused.returncode == 1 and "--batch" not in refused.stderr, refused.stderr
+    done = refused
+    for _ in range(tries):  # of rows a block is refused at the step that had no room
+        enough = re.search(r"needs at least (\d+) bytes .* in all", done.stderr)
+        assert enough, done.stderr
+        done = packed(enough[1])
+        if done.returncode == 0:
+            break
+    assert done.returncode == 0, (refused.stderr, done.stderr)
+
+
+@needs_cli
+def test_the_command_refuses_a_mixture(tmp_path):
+    basins(tmp_path / "src", files=2)
+    (tmp_path / "m.yaml").write_text("mix: {sources: {a: src/0.arrow, b: src/1.arrow}}\nsamples: rows\noutputs: {x: prcp}\n")
+    done = subprocess.run([CLI, "pack", "--outputs", tmp_path / "m.yaml", "--to", tmp_path / "out"], capture_output=True, text=True)
+    assert done.returncode == 2 and "m.yaml': mix: a mixture is not packed" in done.stderr and "mix the packs" in done.stderr, done.stderr

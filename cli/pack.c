@@ -114,8 +114,7 @@ int pack_error(const pack_options *o, const fby_error *err)
                          o->outputs ? "outputs without that column, or --format arrow; what --verify finds: pack again"
                                     : "--columns without that column, or --format arrow; what --verify finds: pack again",
                          "%s", err->message);
-    case FBY_E_UNSUPPORTED:
-        return cli_error(CLI_FAILED, o->outputs ? NULL : "--format arrow, or --columns without it", "%s", err->message);
+    case FBY_E_UNSUPPORTED: return cli_error(CLI_FAILED, o->outputs ? NULL : "--format arrow, or --columns without it", "%s", err->message);
     default: return cli_library_error(err);
     }
 }
@@ -206,6 +205,9 @@ static int run(const cli_command *command, int argc, char **argv)
         code = cli_error(CLI_USAGE, "--outputs pipeline.yaml", "pack: --split and --set are of a pipeline file");
     else if (code == CLI_CONTINUE && !o.outputs && !n_paths)
         code = cli_error(CLI_USAGE, "forebay pack data/ --to DIR", "pack: no data to pack");
+    if (code == CLI_CONTINUE && n_paths == 1 && cli_is_pipeline(paths[0]))
+        (void)fprintf(stderr, "forebay: note: all rows of the data of '%s' are packed; --outputs %s packs its samples and outputs\n",
+                      paths[0], paths[0]);
     if (code == CLI_CONTINUE)
         code = o.outputs ? pack_pipeline(&o, pack) : cli_source_use(&o.source, paths, n_paths, pack_rows, &o);
     cli_list_free(&o.columns);

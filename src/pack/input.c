@@ -20,7 +20,6 @@
 #include <string.h>
 
 #define BLOCK_BYTES ((double)(1 << 20))
-#define MEASURED_BYTES ((uint64_t)4 << 20) /* room for the larger blocks that are read once one is measured */
 #define FIRST_BLOCK 64u /* samples of the batch that is measured */
 #define MAX_BLOCK UINT64_C(65536)
 #define WAIT_NS INT64_C(100000000)
@@ -221,9 +220,10 @@ static fby_status check_columns(const struct ArrowSchema *expected, const struct
 {
     for (int64_t i = 0; i < expected->n_children; i++)
         if (!same_formats(expected->children[i], found->children[i])) /* of one loader, text that is none is all that differs */
-            return fby__fail(err, FBY_E_DATA,
-                             "output '%s': a text is not UTF-8, which text in files has to be: state the type of its column with dtypes, as bytes",
-                             expected->children[i]->name);
+            return fby__fail(
+                err, FBY_E_DATA,
+                "output '%s': a text is not UTF-8, which text in files has to be: state the type of its column with dtypes, as bytes",
+                expected->children[i]->name);
     return FBY_OK;
 }
 
@@ -293,30 +293,13 @@ static fby_status open_pipeline(fby__pack_reader *r, uint64_t memory_bytes, fby_
     return find_schema(r, err);
 }
 
-/* What a refusal says would do, in bytes; 0 = nothing. It is in the text alone: an fby_error has no room for it. */
-static uint64_t bytes_that_would_do(const char *message)
-{
-    static const char *const words[] = {"raise memory to ", "needs at least "};
-    const char *at = NULL;
-    for (size_t i = 0; !at && i < sizeof words / sizeof *words; i++) {
-        for (const char *next = message; (next = strstr(next, words[i])); at = next)
-            next += strlen(words[i]); /* the last one: a path may hold anything */
-    }
-    return at ? strtoull(at, NULL, 10) : 0;
-}
-
 /* A reader knows its share alone; what is raised is the memory of the pack. */
 static fby_status in_memory_of_pack(const fby__pack_reader *r, fby_status status, fby_error *err)
 {
     if (status != FBY_E_BUDGET || !err || r->shares <= 1)
         return status;
-    const uint64_t least = bytes_that_would_do(err->message);
-    const uint64_t bytes = r->shares * (least + least / 16 + MEASURED_BYTES);
-    if (least)
-        fby__error_context(err, "packing reads with a quarter of its memory, and needs at least %llu bytes (%.1f MiB) in all",
-                           (unsigned long long)bytes, (double)bytes / (1u << 20));
-    else
-        fby__error_context(err, "packing reads with a quarter of its memory");
+    fby__error_context(err, "a pack reads with one part in %llu of its memory: raise that to %llu times the figure that follows",
+                       (unsigned long long)r->shares, (unsigned long long)r->shares);
     return status;
 }
 

@@ -168,7 +168,7 @@ def test_what_options_do_not_fit_is_said(tmp_path):
     with pytest.raises(fb.BudgetError, match="16 MiB"):
         fb.pack(ds, tmp_path / "b", memory="1MiB")
     write(floats(400_000, columns=12), tmp_path / "src", row_group_size=200_000)
-    with pytest.raises(fb.BudgetError, match="packing reads with a quarter of its memory.*0.arrow"):
+    with pytest.raises(fb.BudgetError, match="raise that to 4 times the figure that follows.*0.arrow"):
         fb.pack(tmp_path / "src", tmp_path / "f", memory="16MiB")
     with pytest.raises(ValueError, match="shuffle='some'"):
         fb.pack(ds, tmp_path / "c", shuffle="some")

@@ -284,10 +284,11 @@ fby_pipeline *fby_pipeline_source(fby_pipeline *p, size_t i, const char **out_na
 
 static fby_status one_data_set(const fby_pipeline *p, const char *what, fby_error *err)
 {
-    return p->mix.n_sources == 0
-               ? FBY_OK
-               : fby__fail(err, FBY_E_ARG, "%s: the file describes a mixture: each of its sources has %s of its own: ask for one "
-                          "of the sources", p->file, what);
+    return p->mix.n_sources == 0 ? FBY_OK
+                                 : fby__fail(err, FBY_E_ARG,
+                                             "%s: the file describes a mixture: each of its sources has %s of its own: ask for one "
+                                             "of the sources",
+                                             p->file, what);
 }
 
 fby_status fby_pipeline_dataset(fby_pipeline *p, fby_dataset **out, fby_error *err)

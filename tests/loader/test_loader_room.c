@@ -213,8 +213,13 @@ static void a_batch_of_the_longest_neighbours_fits_the_stated_minimum(void **sta
     const fby_samples_opts events = {.size = sizeof events, .kind = FBY_SAMPLES_GROUPS, .key = "event"};
     assert_int_equal(fby_samples_open(ds, &events, &s, &err), FBY_OK);
     for (size_t i = 0; i < 2 * sizeof BATCH / sizeof *BATCH; i++) {
-        fby_loader_opts opts = {.outputs = &output, .n_outputs = 1, .samples = s, .batch_size = BATCH[i / 2], .shuffle = SHUFFLE[i % 2],
-                                .streams = 2, .memory_bytes = 4096 * MIB};
+        fby_loader_opts opts = {.outputs = &output,
+                                .n_outputs = 1,
+                                .samples = s,
+                                .batch_size = BATCH[i / 2],
+                                .shuffle = SHUFFLE[i % 2],
+                                .streams = 2,
+                                .memory_bytes = 4096 * MIB};
         fby_loader *l = open_loader(ds, opts);
         opts.memory_bytes = l->memory.minimum_bytes;
         fby_loader_close(l);

@@ -426,8 +426,13 @@ static void planning_ends_soon_when_it_is_cancelled(void **state)
     uint64_t *counts = malloc(N * sizeof *counts);
     for (uint32_t b = 0; b < N; b++)
         counts[b] = 1 + b % 3;
-    fby__plan_opts by_rows = {.global_batch = 1000, .world_size = 1, .streams = 1, .superbatch_samples = 1 << 20, .batch_elements = 1000,
-                              .lengths = lengths, .lengths_user = &mean};
+    fby__plan_opts by_rows = {.global_batch = 1000,
+                              .world_size = 1,
+                              .streams = 1,
+                              .superbatch_samples = 1 << 20,
+                              .batch_elements = 1000,
+                              .lengths = lengths,
+                              .lengths_user = &mean};
     const fby__plan_opts blocks = {.global_batch = 8, .world_size = 1, .streams = 8, .superbatch_samples = 64};
     fby_status status;
     uint64_t took = plan_cancelled(&by_rows, &many, 1, &status); /* hours */

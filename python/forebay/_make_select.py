@@ -43,7 +43,7 @@ class Selections:
         Each item is of one axis, the first ones of the value, or after ``...`` the last ones: a slice, a place, a list of places, a mask as
         long as the axis, or names that the attribute ``feature_names`` of the column's HDF5 data set, or of the file, has. One place, or one
         name, takes its axis away.
-        Lists of several axes are combined, every place of one with every place of the other.
+        Lists and masks of several axes are combined, every place of one with every place of the other: NumPy's ``np.ix_``.
 
         Operations before it see the whole array; those that follow must not name an axis.
 

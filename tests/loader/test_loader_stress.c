@@ -216,7 +216,8 @@ static void another_thread_may_cancel_at_any_moment(void **state)
             delivered++;
         } else if (status == FBY_E_CANCELLED) {
             cancelled++;
-            assert_int_equal(fby_loader_begin(l, cancelled, &err), FBY_OK);
+            status = fby_loader_begin(l, cancelled, &err);
+            assert_true(status == FBY_OK || status == FBY_E_CANCELLED); /* while it planned: the next one begins it */
         } else {
             assert_int_equal(status, FBY_END);
         }

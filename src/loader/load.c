@@ -169,7 +169,8 @@ fby__grant fby__load_grow(fby__read *read, uint32_t panel, uint64_t capacity, fb
         return FBY__GRANTED;
     }
     p->capacity = capacity; /* what it will be reserved with */
-    (void)fby__read_refuse(read->reader, read->block, fby__read_panel_name(read->reader, panel), false, bytes, 0, err); /* it is in err */
+    (void)fby__read_refuse(read->reader, read->block, fby__read_panel_name(read->reader, panel), false, bytes, 0, 0,
+                           err); /* it is in err */
     return bytes <= l->memory.budget_bytes ? FBY__NO_ROOM : FBY__GRANT_FAILED;
 }
 

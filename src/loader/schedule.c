@@ -317,7 +317,7 @@ static fby__start refuse_block(fby_loader *l, const wanted *w, fby__cache_entry 
     *error = (fby_error){.file_offset = -1};
     const fby_status status =
         fby__read_refuse(&in->reader, w->block - in->first_block, largest == UINT32_MAX ? NULL : fby__read_panel_name(&in->reader, largest),
-                         true, room_bytes(l, w), 0, error);
+                         true, room_bytes(l, w), 0, 0, error);
     (void)fby__source_error(in, status, error); /* which is what it returns */
     (*out)->state = FBY__ENTRY_FAILED;
     (*out)->error = error;

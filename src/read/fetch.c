@@ -113,7 +113,7 @@ static fby_status list_ranges(fby__read *read, bool mapped, size_t *out_ranges, 
     return FBY_OK;
 }
 
-static bool ask_sink(void *user, size_t bytes)
+static bool room_for_buffer(void *user, size_t bytes)
 {
     fby__read *read = user;
     return read->sink->room(read, bytes);
@@ -123,13 +123,15 @@ static fby_status take_buffer(fby__read *read, size_t bytes, fby_error *err)
 {
     const fby__reader *r = read->reader;
     if (r->buffers) {
-        const fby__grant grant = fby__spares_take(r->buffers, bytes, ask_sink, read, &read->io, err);
+        const fby__grant grant = fby__spares_take(r->buffers, bytes, room_for_buffer, read, &read->io, err);
         if (grant != FBY__NO_ROOM)
             return grant == FBY__GRANTED ? FBY_OK : err->code;
+        read->lacks_room = true;
+    } else {
+        read->lacks_room = !fby__account_try_charge(r->account, bytes);
     }
-    read->lacks_room = r->buffers || !fby__account_try_charge(r->account, bytes);
     if (read->lacks_room)
-        return fby__read_refuse(r, read->block, NULL, true, bytes, 0, err);
+        return fby__read_refuse(r, read->block, NULL, true, bytes, 0, 0, err);
     read->io = (fby__slab){.data = fby__malloc(bytes), .bytes = bytes};
     return read->io.data ? FBY_OK : fby__fail_nomem(err, "column data");
 }

@@ -12,7 +12,7 @@
 #define STEP_BYTES ((size_t)1 << 20) /* asked of the account at once */
 #define MIB(x) ((double)(x) / (1u << 20))
 
-static bool ask_sink(fby__allowance *allowance, size_t bytes);
+static bool room_for_scratch(fby__allowance *allowance, size_t bytes);
 static void settle(const fby__reader *r, int worker);
 
 /* ---- readers ---- */
@@ -29,7 +29,7 @@ fby_status fby__reader_open(fby__reader *r, fby_error *err)
         fby__account_allowance_init(&w->own, r->account, STEP_BYTES);
         w->own.charged_bytes = w->own.allowance.left = r->reserved_bytes;
         if (r->asks_sink)
-            w->own.allowance.more = ask_sink;
+            w->own.allowance.more = room_for_scratch;
     }
     pthread_mutex_init(&r->lock, NULL);
     r->is_open = true;
@@ -185,7 +185,7 @@ static bool given_up(fby__read *read)
 /* ---- decoding ---- */
 
 fby_status fby__read_refuse(const fby__reader *r, uint32_t number, const char *column, bool and_others, uint64_t bytes, uint64_t held,
-                            fby_error *err)
+                            uint64_t later, fby_error *err)
 {
     const fby__block *block = fby__dataset_block(r->ds, number);
     const char *path = fby__dataset_file_path(r->ds, block->file);
@@ -193,7 +193,7 @@ fby_status fby__read_refuse(const fby__reader *r, uint32_t number, const char *c
     fby__account_stats now;
     fby__account_stats_of(r->account, &now);
     held = fby__min_u64(held, now.charged_bytes);
-    const uint64_t would_do = fby__account_enough(fby__max_u64(now.charged_bytes - held + bytes, now.limit_bytes));
+    const uint64_t would_do = fby__account_enough(fby__max_u64(now.charged_bytes - held + bytes + later, now.limit_bytes));
     if (column)
         (void)snprintf(columns, sizeof columns, "column '%s' %s", column, and_others ? "and those beside it need" : "needs");
     return fby__fail(
@@ -206,7 +206,7 @@ fby_status fby__read_refuse(const fby__reader *r, uint32_t number, const char *c
 }
 
 /* An allowance's `more`. */
-static bool ask_sink(fby__allowance *allowance, size_t bytes)
+static bool room_for_scratch(fby__allowance *allowance, size_t bytes)
 {
     fby__read_worker *w = FBY__TASK_OWNER(allowance, fby__read_worker, own.allowance);
     const size_t lacks = bytes - allowance->left;
@@ -235,9 +235,20 @@ static void settle(const fby__reader *r, int worker)
     w->own.allowance.left = w->own.charged_bytes - fby__min_u64(w->own.charged_bytes, scratch);
 }
 
+/*
+ * What is decoded stays until the read ends, but for scratch: where that is charged to the account, the tasks behind this one need room as well,
+ * by all that is known as much each.
+ */
+static uint64_t rest_bytes(const fby__read_task *task, uint64_t task_bytes)
+{
+    const fby__read *read = task->read;
+    return read->reader->asks_sink ? 0 : (uint64_t)(read->n_tasks - 1 - (uint32_t)(task - read->tasks)) * task_bytes;
+}
+
 static fby_status decode_within(fby__read_task *task, fby__read_worker *w, fby_error *err)
 {
     const fby__reader *r = task->read->reader;
+    const size_t used = w->own.charged_bytes - fby__min_u64(w->own.charged_bytes, w->own.allowance.left);
     w->lacks_room = false;
     w->read = task->read;
     w->own.lacked_bytes = 0;
@@ -246,9 +257,9 @@ static fby_status decode_within(fby__read_task *task, fby__read_worker *w, fby_e
     fby_status status = r->shape->decode(task, w, err);
     (void)fby__alloc_within(before);
     if (status == FBY_E_NOMEM && w->own.lacked_bytes) {
+        const uint64_t needs = w->own.charged_bytes + w->own.lacked_bytes, rest = rest_bytes(task, needs - fby__min_u64(needs, used));
         w->lacks_room = true;
-        status = fby__read_refuse(r, task->read->block, r->shape->name(task), false, w->own.charged_bytes + w->own.lacked_bytes,
-                                  w->own.charged_bytes, err);
+        status = fby__read_refuse(r, task->read->block, r->shape->name(task), false, needs, w->own.charged_bytes, rest, err);
     }
     return status;
 }

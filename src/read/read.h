@@ -183,10 +183,11 @@ const fby__file_column *fby__read_origin(const fby__read *read, uint32_t column)
 
 /**
  * FBY_E_BUDGET: what a column of a block (NULL: all of them) needs, maybe with those beside it, does not fit the account. With file, column,
- * both sizes and what to do. @held  of these bytes, what is charged already
+ * both sizes and what to do. @held   of these bytes, what is charged already
+ * @later  what columns behind this one are likely to need beside it: the memory that would do has room for it
  */
 fby_status fby__read_refuse(const fby__reader *reader, uint32_t block, const char *column, bool and_others, uint64_t bytes, uint64_t held,
-                            fby_error *err);
+                            uint64_t later, fby_error *err);
 /** The first column of a panel. */
 const char *fby__read_panel_name(const fby__reader *reader, uint32_t panel);
 

@@ -77,7 +77,8 @@ static fby__grant more_memory(job *j, uint32_t column, size_t bytes, fby_error *
 {
     no_memory(j);
     if (!fby__account_try_charge(j->s->account, bytes)) {
-        (void)fby__read_refuse(&j->s->reader, j->read.block, j->s->columns[column].path, false, bytes, 0, err); /* which is what it says */
+        (void)fby__read_refuse(&j->s->reader, j->read.block, j->s->columns[column].path, false, bytes, 0, 0,
+                               err); /* which is what it says */
         return FBY__NO_ROOM;
     }
     j->memory.data = fby__malloc(bytes);

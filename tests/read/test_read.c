@@ -37,7 +37,7 @@ static fby__grant place(fby__read *read, uint32_t i, uint64_t capacity, fby_erro
     const fby__panel_layout *layout = &read->reader->panels[i].layout;
     size_t bytes;
     if (capacity > p->most) {
-        (void)fby__read_refuse(read->reader, read->block, fby__read_panel_name(read->reader, i), false, capacity, 0, err);
+        (void)fby__read_refuse(read->reader, read->block, fby__read_panel_name(read->reader, i), false, capacity, 0, 0, err);
         return FBY__NO_ROOM;
     }
     p->n_placed++;

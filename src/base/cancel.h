@@ -9,6 +9,7 @@
 #include "base/error.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #define FBY__CANCEL_SLICE_MS 50u /* a wait asks at least so often */
 #define FBY__CANCEL_SLICE_NS (FBY__CANCEL_SLICE_MS * UINT64_C(1000000))
@@ -26,5 +27,8 @@ fby_cancel *fby__cancel_current(void);
 bool fby__cancelled(void);
 /** FBY_E_CANCELLED if so. */
 fby_status fby__cancel_check(fby_error *err);
+/** The same two at step i of a long loop, which look now and then. */
+static inline bool fby__cancelled_at(uint64_t i) { return i % 4096 == 0 && fby__cancelled(); }
+static inline fby_status fby__cancel_check_at(uint64_t i, fby_error *err) { return i % 4096 == 0 ? fby__cancel_check(err) : FBY_OK; }
 
 #endif

@@ -223,12 +223,14 @@ uint64_t fby__loader_fixed_bytes(const fby_loader *l)
     return (uint64_t)l->config.n_threads * (l->memory.scratch_bytes + arrays) + l->outputs.made_bytes + sources + n_spans * sizeof *spans;
 }
 
+/* What is there of a block that is read, beside its panels. */
+static uint64_t job_bytes(const fby_loader *l) { return fby__slab_class_bytes(l->memory.max_io_bytes) + l->memory.reads_bytes; }
+
 /* Beside blocks. */
 static uint64_t other_bytes(const fby_loader *l)
 {
-    return 2 * (fby__slab_class_bytes(l->memory.max_io_bytes) + l->memory.reads_bytes) +
-           (2 + FBY__SPARE_BATCHES) * l->memory.dense_batch_bytes + l->memory.least_flight_bytes + l->memory.least_values_bytes +
-           fby__loader_fixed_bytes(l);
+    return 2 * job_bytes(l) + (2 + FBY__SPARE_BATCHES) * l->memory.dense_batch_bytes + l->memory.least_flight_bytes +
+           l->memory.least_values_bytes + fby__loader_fixed_bytes(l);
 }
 
 /* Beside blocks, when every block stays: where few rows are kept, two are there as a whole for a moment. */
@@ -266,8 +268,7 @@ static uint64_t minimum_of(const fby_loader *l, const fby__plan *plan, uint64_t 
 /* Blocks being read or decoded at once: enough to hide the disk, as long as their buffers stay a small part of the budget. */
 uint32_t fby__loader_jobs(const fby_loader *l)
 {
-    uint64_t most = (uint64_t)l->config.n_threads * 2 + 2,
-             io = fby__max_u64(fby__slab_class_bytes(l->memory.max_io_bytes) + l->memory.reads_bytes, 1);
+    uint64_t most = (uint64_t)l->config.n_threads * 2 + 2, io = fby__max_u64(job_bytes(l), 1);
     uint64_t spare = l->memory.budget_bytes - fby__min_u64(l->memory.budget_bytes, fby__loader_spoken_for(l));
     uint64_t fit = 2 + fby__min_u64(spare / 2, l->memory.budget_bytes / 8) / io;
     return (uint32_t)fby__min_u64(most, fit);
@@ -430,8 +431,8 @@ static uint64_t left_for_one(const fby_loader *l, const fby_loader_opts *opts)
 uint64_t fby__loader_everything_bytes(const fby_loader *l)
 {
     return fby__loader_all_kept_bytes(l) + l->memory.flight_bytes - l->memory.least_flight_bytes + l->memory.shared_bytes +
-           ((uint64_t)l->config.n_threads * 2 + 2) * (fby__slab_class_bytes(l->memory.max_io_bytes) + l->memory.reads_bytes) +
-           l->config.depth * l->memory.dense_batch_bytes + fby__loader_listed_values_bytes(l);
+           ((uint64_t)l->config.n_threads * 2 + 2) * job_bytes(l) + l->config.depth * l->memory.dense_batch_bytes +
+           fby__loader_listed_values_bytes(l);
 }
 
 /* The budget that was asked for; 0: none was. */

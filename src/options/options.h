@@ -30,6 +30,7 @@ const fby_option *fby__option_table(fby_option_set set);
 fby_status fby__loader_opts_in(const fby_loader_opts *from, fby_loader_opts *to, fby__arena *arena, fby_error *err);
 /** The same of a fit. */
 fby_status fby__fit_opts_in(const fby_fit_opts *from, fby_fit_opts *to, fby__arena *arena, fby_error *err);
+enum { FBY__MIX_MAX_SOURCES = 1024 };
 /** A mixture: its sources have names, no two alike, and samples. Their outputs are as they were. */
 fby_status fby__mix_in(const fby_mix *from, fby_mix *to, fby__arena *arena, fby_error *err);
 

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#define MAX_SOURCES 1024 /* of a mixture */
-
 /* What the first version of each element ends with. */
 #define OUTPUT_LEAST FBY__SIZE_UP_TO(fby_output, pad)
 #define OP_LEAST FBY__SIZE_UP_TO(fby_op, b_each)
@@ -96,8 +94,8 @@ fby_status fby__mix_in(const fby_mix *from, fby_mix *to, fby__arena *arena, fby_
 {
     const void *taken;
     FBY__TRY(FBY__SIZED_IN(fby_mix, n_samples, from, to, err));
-    if (to->n_sources == 0 || to->n_sources > MAX_SOURCES)
-        return fby__fail(err, FBY_E_ARG, "a mixture of %zu sources: choose from 1 to %d", to->n_sources, MAX_SOURCES);
+    if (to->n_sources == 0 || to->n_sources > FBY__MIX_MAX_SOURCES)
+        return fby__fail(err, FBY_E_ARG, "a mixture of %zu sources: choose from 1 to %d", to->n_sources, FBY__MIX_MAX_SOURCES);
     if (!to->sources)
         return fby__fail(err, FBY_E_ARG, "a mixture of %zu sources, but its sources is NULL", to->n_sources);
     FBY__TRY(fby__strided("fby_mix_source", "source_size", to->sources, to->n_sources, to->source_size,

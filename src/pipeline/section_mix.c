@@ -7,12 +7,11 @@
 #include "pipeline/pipeline_internal.h"
 
 #include "base/alloc.h"
+#include "options/options.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#define MAX_SOURCES 1024u /* as fby_loader_open_mix() takes */
 
 typedef struct mix_forms {
     const fby_node *sources, *weights, *stop;
@@ -91,8 +90,8 @@ static fby_status read_sources(fby_pipeline *p, const fby__reading *r, const fby
     if (node->kind != FBY_NODE_MAP || node->n == 0)
         return fby__node_fail(r, node, "mix: sources: a map of names to sources is expected, not %s",
                               node->kind == FBY_NODE_MAP ? "an empty one" : fby__node_text(node, found));
-    if (node->n > MAX_SOURCES)
-        return fby__node_fail(r, node, "mix: sources: %zu are above %u", node->n, MAX_SOURCES);
+    if (node->n > FBY__MIX_MAX_SOURCES)
+        return fby__node_fail(r, node, "mix: sources: %zu are above %d", node->n, FBY__MIX_MAX_SOURCES);
     p->mix.names = fby__reading_alloc(r, node->n, sizeof *p->mix.names);
     p->mix.sources = fby__reading_alloc(r, node->n, sizeof *p->mix.sources);
     if (!p->mix.names || !p->mix.sources)

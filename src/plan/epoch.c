@@ -45,7 +45,7 @@ static bool order_units(const fby__epoch *epoch, fby__plan_item *units, uint32_t
         return true; /* FULL permutes samples, wherever their blocks stand */
     fby__random random = {.key = key};
     for (uint32_t i = n - 1; i > 0; i--) {
-        if (fby__plan_stops(i))
+        if (fby__cancelled_at(i))
             return false;
         uint32_t j = (uint32_t)fby__random_below(&random, (uint64_t)i + 1);
         fby__plan_item t = units[i];
@@ -417,7 +417,7 @@ static bool choose_spans(fby__epoch *epoch, uint32_t first, uint32_t end)
     uint32_t n = 0;
     for (uint32_t position = first; position < end; position++) {
         const fby__plan_unit *key = fby__plan_part_unit(plan, epoch->epoch, position);
-        if (fby__plan_stops(position))
+        if (fby__cancelled_at(position))
             return false;
         for (uint32_t i = key->first; i < key->end; i++) {
             const fby__plan_span *span = &plan->spans[i];

@@ -1,4 +1,7 @@
-/* From samples to batches: what epoch_lookup.c answers, asked from the other side. Allocates nothing, changes nothing. */
+/*
+ * From samples to batches: what epoch_lookup.c answers, asked from the other side. Only _begin and _end, of a mixture, allocate and change the
+ * epoch.
+ */
 #include "plan/mix_internal.h"
 
 #include "base/checked.h"
@@ -15,14 +18,19 @@ bool fby__epoch_has_destinations(const fby__epoch *epoch)
     return plan->shuffle != FBY__SHUFFLE_FULL && !plan->batch_elements && !plan->pool_samples && !epoch->draws_before;
 }
 
+uint64_t fby__plan_phase_samples(const fby__plan *plan)
+{
+    uint64_t most = fby__plan_phase_limit(plan);
+    for (uint32_t b = 0; b < plan->n_blocks; b++)
+        most = fby__max_u64(most, plan->counts[b]);
+    return fby__min_u64(most, plan->n);
+}
+
 uint64_t fby__plan_reach_limit(const fby__plan *plan)
 {
     if (plan->mix)
         return fby__mix_reach_limit(plan);
-    uint64_t most = fby__plan_phase_limit(plan);
-    for (uint32_t b = 0; b < plan->n_blocks; b++)
-        most = fby__max_u64(most, plan->counts[b]);
-    return fby__min_u64(most, plan->n) / (plan->global_batch / plan->streams) + 2;
+    return fby__plan_phase_samples(plan) / (plan->global_batch / plan->streams) + 2;
 }
 
 fby_status fby__epoch_destinations_begin(fby__epoch *epoch, uint32_t phase, fby_error *err)

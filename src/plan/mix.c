@@ -166,8 +166,8 @@ static fby_status check_mix_opts(const fby__mix_opts *m, const fby__plan_opts *o
                      : NULL;
     if (what)
         return fby__fail(err, FBY_E_UNSUPPORTED, "a mixture has no %s", what);
-    if (m->n_sources == 0 || m->n_sources > 1024)
-        return fby__fail(err, FBY_E_ARG, "a mixture of %" PRIu32 " sources: choose from 1 to 1024", m->n_sources);
+    if (m->n_sources == 0 || m->n_sources > FBY__MIX_SOURCES)
+        return fby__fail(err, FBY_E_ARG, "a mixture of %" PRIu32 " sources: choose from 1 to %u", m->n_sources, FBY__MIX_SOURCES);
     if ((unsigned)m->stop > FBY__MIX_SAMPLES || (m->stop == FBY__MIX_SAMPLES) != (m->n_samples != 0) ||
         m->n_samples > FBY__PLAN_MAX_SAMPLES)
         return fby__fail(err, FBY_E_ARG, "the end of a mixture's epoch: \"first\", \"all\", or from 1 to 2^62 samples");

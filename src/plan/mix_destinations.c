@@ -24,9 +24,9 @@ bool fby__mix_has_destinations(const fby__epoch *epoch)
 {
     const fby__plan *plan = epoch->plan;
     bool all = plan->shuffle == FBY__SHUFFLE_SUPERBATCH || plan->shuffle == FBY__SHUFFLE_BLOCK;
+    /* A source that is smaller than its share of a superbatch is FULL: all its blocks at once, in no phases that could be asked. */
     for (uint32_t i = 0; i < plan->mix->n && all; i++)
-        all = plan->mix->source[i]->shuffle !=
-              FBY__SHUFFLE_FULL; /* one that is smaller than its part of a superbatch: all its blocks at once */
+        all = plan->mix->source[i]->shuffle != FBY__SHUFFLE_FULL;
     return all;
 }
 
@@ -35,11 +35,7 @@ uint64_t fby__mix_reach_limit(const fby__plan *plan)
     const fby__mix *mix = plan->mix;
     uint64_t most = 0;
     for (uint32_t i = 0; i < mix->n; i++) {
-        const fby__plan *source = mix->source[i];
-        uint64_t samples = fby__plan_phase_limit(source);
-        for (uint32_t b = 0; b < source->n_blocks; b++)
-            samples = fby__max_u64(samples, source->counts[b]);
-        samples = fby__min_u64(samples, source->n);
+        const uint64_t samples = fby__plan_phase_samples(mix->source[i]);
         for (uint32_t e = 0; e < mix->n_epochs; e++) {
             const fby__mix_weights w = fby__mix_weights_of(mix, e);
             if (w.each[i] == 0)

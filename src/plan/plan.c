@@ -179,7 +179,7 @@ static fby_status list_keys(fby__plan *plan, const fby__plan_opts *o, fby_error 
     }
     fby__hash128 h = {0};
     for (uint32_t i = 0; i < o->n_spans; i++) {
-        if (fby__plan_stops(i))
+        if (fby__cancelled_at(i))
             return fby__plan_fail("the keys of a plan", err);
         const fby__plan_span *span = &o->spans[i];
         const uint64_t numbers[] = {span->block, span->key, span->lo, span->hi};

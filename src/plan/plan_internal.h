@@ -89,8 +89,6 @@ static inline uint64_t fby__epoch_stream_begin(const fby__epoch *epoch, uint32_t
 void fby__plan_part_range(const fby__plan *plan, uint64_t epoch, uint32_t *first, uint32_t *end);
 /** The file or key at a position of the sweep's order. */
 const fby__plan_unit *fby__plan_part_unit(const fby__plan *plan, uint64_t epoch, uint32_t position);
-/** Asked at step i of a long loop: is the call that plans to stop? Now and then it looks. */
-static inline bool fby__plan_stops(uint64_t i) { return i % 4096 == 0 && fby__cancelled(); }
 /** What a step has failed for that fails when there is no memory, or when the call is cancelled. */
 fby_status fby__plan_fail(const char *what, fby_error *err);
 /** Sets slice_samples and phase_limit from what was asked for; called when everything else is derived. */
@@ -119,6 +117,8 @@ fby_status fby__plan_check_opts(const fby__plan_opts *o, fby_error *err);
 fby_status fby__epoch_cut_batches(fby__epoch *own, uint32_t rank, fby_error *err);
 /** The key of a phase's permutation: it names the phase by what is the same for every rank and schedule. Not for FULL. */
 uint64_t fby__epoch_phase_key(const fby__epoch *epoch, const fby__plan_phase *phase);
+/** The most samples that a phase of any epoch has. */
+uint64_t fby__plan_phase_samples(const fby__plan *plan);
 /** The slot of batch b where the samples of the rank's stream s begin. */
 uint32_t fby__epoch_slot_of_stream(const fby__epoch *epoch, uint32_t s, uint64_t b);
 /** Positions [*lo, *hi) of the rank's stream s that batch b takes; *hi may lie beyond the stream's end only for WRAP. */

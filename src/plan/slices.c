@@ -191,7 +191,7 @@ bool fby__epoch_order_slices(const fby__epoch *epoch, uint64_t key, fby__plan_it
         return false;
     uint32_t at = 0;
     for (uint32_t b = 0; b < plan->n_blocks; b++) {
-        if (fby__plan_stops(b)) {
+        if (fby__cancelled_at(b)) {
             fby__free(all);
             return false;
         }

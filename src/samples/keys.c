@@ -13,8 +13,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define STEPS 4096u /* after so many it asks whether the call is cancelled */
-
 /* Samples of a block that follow one another with one hash. */
 typedef struct hash_span {
     uint64_t hash, end;
@@ -101,7 +99,7 @@ static fby_status close_block(void *user, uint32_t b, fby_error *err)
     const uint64_t n = fby__samples_of_block(g->values->s, b);
     fby_status status = hashes ? FBY_OK : no_key(g, b, 0, err);
     for (uint64_t i = 0; i < n && status == FBY_OK; i++) {
-        if (i % STEPS == 0 && (status = fby__cancel_check(err)) != FBY_OK)
+        if ((status = fby__cancel_check_at(i, err)) != FBY_OK)
             break;
         if (hashes[i] == 0) { /* a group that the index table does not have */
             status = no_key(g, b, i, err);
@@ -138,7 +136,7 @@ static fby_status number_keys(const gathering *g, uint32_t n_blocks, fby__key_sp
     if (hash && key && out->spans)
         for (uint32_t b = 0; b < n_blocks; b++)
             for (size_t i = 0; i < g->blocks[b].n; i++) {
-                if (at % STEPS == 0 && (status = fby__cancel_check(err)) != FBY_OK)
+                if ((status = fby__cancel_check_at(at, err)) != FBY_OK)
                     goto done;
                 const hash_span *span = &g->blocks[b].spans[i];
                 size_t slot = (size_t)span->hash & (n_slots - 1);

@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define STEPS 4096u /* after so many it asks whether the call is cancelled */
-
 /* ---- a column ---- */
 
 static bool has_column(const fby_dataset *ds, const char *path)
@@ -112,8 +110,7 @@ static fby_status visit_files(const fby__sample_values *v, const fby__value_visi
         FBY__TRY(fby__cancel_check(err));
         fby__value value = fby__file_label(ds, v->shared_names, fby__dataset_block(ds, b)->file);
         for (uint64_t i = 0; i < fby__samples_of_block(s, b); i++) {
-            if (i % STEPS == STEPS - 1)
-                FBY__TRY(fby__cancel_check(err));
+            FBY__TRY(fby__cancel_check_at(i, err));
             FBY__TRY(how->visit(how->user, b, i, &value, err));
         }
     }

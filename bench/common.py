@@ -27,6 +27,15 @@ def scratch():
     return path
 
 
+def made(path, make):
+    """The path of a file or folder that make(path) writes, once: under another name until it is whole."""
+    if not path.exists():
+        partial = path.with_name("partial-" + path.name)
+        make(partial)
+        partial.rename(path)
+    return path
+
+
 # ---- the machine and the state of the tree ----
 
 
@@ -128,14 +137,24 @@ def contestant(name, data, timeout=300, python=None, **options):
             argv.append(f"--{key.replace('_', '-')}")
         elif value is not None and value is not False:
             argv += [f"--{key.replace('_', '-')}", str(value)]
+    return result_of(argv, timeout)
+
+
+def result_of(argv, timeout=300):
+    """Run a program that says its result as a line of JSON, the last one. {"skipped": reason} when it cannot run."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout)
     except subprocess.TimeoutExpired:
         return {"skipped": f"no result within {timeout} s"}
-    for line in reversed(done.stdout.splitlines()):
+    return result_in(done.stdout, done.stderr)
+
+
+def result_in(output, errors):
+    """The same of a program that has ended."""
+    for line in reversed(output.splitlines()):
         if line.startswith("{"):
             return json.loads(line)
-    tail = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
+    tail = (errors.strip() or output.strip() or "no output").splitlines()[-1]
     return {"skipped": f"failed: {tail[:160]}"}
 
 

@@ -1,5 +1,4 @@
 """HDF5 questions of bench/README.md: run by run.py under the names hdf5, hdf5_plain, hdf5_cells, hdf5_index."""
-import json
 import mmap
 import os
 import subprocess
@@ -27,14 +26,7 @@ def contestant(name, path, timeout=300, python=None, **options):
     argv = [python or sys.executable, str(BENCH / "hdf5_rivals.py"), name, str(path)]
     for key, value in options.items():
         argv += [f"--{key}"] if value is True else [f"--{key}", str(value)]
-    try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout)
-    except subprocess.TimeoutExpired:
-        return {"skipped": f"no result within {timeout} s"}
-    for line in reversed(done.stdout.splitlines()):
-        if line.startswith("{"):
-            return json.loads(line)
-    return {"skipped": f"failed: {((done.stderr.strip() or 'no output').splitlines()[-1])[:160]}"}
+    return common.result_of(argv, timeout)
 
 
 def chunk_list(path, name, folder):

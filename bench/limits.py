@@ -17,7 +17,7 @@ import re
 import subprocess
 import sys
 
-from common import Csv, build_c, scratch, warn_when_busy
+from common import Csv, build_c, made, scratch, warn_when_busy
 
 # ---- data ----
 
@@ -73,13 +73,9 @@ DATA = {
 
 def data(name):
     file, make = DATA[name]
-    path = scratch() / "limits" / file
-    if not path.exists():
-        path.parent.mkdir(exist_ok=True)
-        partial = path.with_name("partial-" + file)
-        make(partial)
-        partial.rename(path)
-    return path
+    folder = scratch() / "limits"
+    folder.mkdir(exist_ok=True)
+    return made(folder / file, make)
 
 
 # ---- cases: name, the right limit, data, settings ----

@@ -9,7 +9,6 @@ where those packages are (bench/setup.sh); Grain is given the rows decoded alrea
 """
 import argparse
 import json
-import subprocess
 import sys
 import time
 
@@ -27,13 +26,15 @@ def data():
     import numpy as np
 
     folder = make_data.table(files=ROWS // 5_000, columns=COLUMNS, name="mix")
-    if not (folder / "array.h5").exists():
+
+    def make(path):
         import h5py
 
         rows = make_data.sensor_frame(np.random.default_rng(7), ROWS, COLUMNS).to_numpy()
-        with h5py.File(folder / "array.part", "w") as file:
+        with h5py.File(path, "w") as file:
             file.create_dataset("x", data=rows, chunks=(1_000, COLUMNS), compression="gzip", compression_opts=1, shuffle=True)
-        (folder / "array.part").rename(folder / "array.h5")
+
+    common.made(folder / "array.h5", make)
     return folder
 
 
@@ -139,9 +140,7 @@ def contestant(name, folder, seconds):
 def run(name, folder, seconds):
     python = common.rival_python() if name in ("grain", "hugging_face") else sys.executable
     argv = [python, __file__, "--contestant", name, "--folder", str(folder), "--seconds", str(seconds)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=600)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    return json.loads(lines[-1]) if lines else {"skipped": f"failed: {(done.stderr.strip() or 'no output').splitlines()[-1][:160]}"}
+    return common.result_of(argv, 600)
 
 
 STAGES = ("read", "decompress", "decode", "assemble", "worker_cpu")
@@ -166,6 +165,9 @@ def main():
     table = common.Table("Mixtures: rows a second", [("", -34), ("median", 9), ("spread", 7), ("of bound", 8), *((s, 10) for s in STAGES)])
     csv = common.Csv("mix.csv", ["loader", "rows_per_s_median", "rows_per_s_min", "rows_per_s_max", "runs", "of_bound_median", "skipped",
                                  *(f"{stage}_ns_per_row" for stage in STAGES)])  # fmt: skip
+    for name in (*SOURCES, "mixture"):
+        if "skipped" in found[name][0]:
+            raise SystemExit(f"{NAMES[name]}: {found[name][0]['skipped']}")
     # The bound of each round, from the sources that ran beside the mixture.
     bounds = [3 / sum(1 / found[name][i]["rows_per_s"] for name in SOURCES) for i in range(o.runs)]
     for name in (*SOURCES, "bound", "mixture", "grain", "hugging_face"):

@@ -34,18 +34,10 @@ MEMORY = SHUFFLED_ROWS * WIDTH * 4 // 10
 # ---- data ----
 
 
-def whole(path, make):
-    if not path.exists():
-        partial = path.with_name("partial-" + path.name)
-        make(partial)
-        partial.rename(path)
-    return path
-
-
 def matrix():
     folder = common.scratch() / "pack"
     folder.mkdir(exist_ok=True)
-    return whole(folder / "x.npy", lambda path: np.save(open(path, "wb"), np.random.default_rng(1).standard_normal((ROWS, WIDTH), np.float32)))
+    return common.made(folder / "x.npy", lambda path: np.save(open(path, "wb"), np.random.default_rng(1).standard_normal((ROWS, WIDTH), np.float32)))
 
 
 def packed():
@@ -70,7 +62,7 @@ def table():
                            use_dictionary=False, compression="none")  # fmt: skip
 
     matrix()
-    return whole(common.scratch() / "pack" / "table", make)
+    return common.made(common.scratch() / "pack" / "table", make)
 
 
 # ---- loading: contestants ----
@@ -194,9 +186,7 @@ def contestant(name, *, seconds=0, source="", to="", python=sys.executable, time
         process.wait()
         return {"skipped": f"no result within {timeout} s"}
     text, errors = process.communicate()
-    if process.returncode:
-        return {"skipped": "failed: " + (errors.strip().splitlines() or ["no output"])[-1][:160]}
-    return {**json.loads(text.splitlines()[-1]), "peak": peak}
+    return {**common.result_in(text, errors), "peak": peak}
 
 
 def group_rss(session):
@@ -228,6 +218,9 @@ def load(runs, seconds):
 
     loaders = {name: lambda n=name: contestant(n, seconds=seconds) for name in ONE if name.startswith("load_")}
     found = common.interleave({"ceiling": gather, **loaders}, runs)
+    for name in loaders:
+        if "skipped" in found[name][0]:
+            raise SystemExit(f"{name}: {found[name][0]['skipped']}")
     out = common.Csv("pack_load.csv", ["loader", "rows_per_s_median", "spread", "forebay_ratio", "runs"])
     shown = common.Table(f"Loading a pack: {ROWS:,} rows of {4 * WIDTH} bytes, full shuffle, warm",
                          [("loader", -42), ("rows/s", 9), ("spread", 7), ("Forebay is", 11)])  # fmt: skip

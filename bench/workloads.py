@@ -1,5 +1,4 @@
 """The five systems, whole path, shuffled: Forebay beside what an expert writes; run by run.py under the name workloads."""
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -40,14 +39,7 @@ def contestant(name, folder, seconds, **options):
     argv = [sys.executable, str(BENCH / "workload_rivals.py"), name, str(folder), "--seconds", str(seconds)]
     for key, value in options.items():
         argv += [f"--{key}"] if value is True else [f"--{key}", str(value)]
-    try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=300)
-    except subprocess.TimeoutExpired:
-        return {"skipped": "no result within 300 s"}
-    for line in reversed(done.stdout.splitlines()):
-        if line.startswith("{"):
-            return json.loads(line)
-    return {"skipped": f"failed: {((done.stderr.strip() or 'no output').splitlines()[-1])[:160]}"}
+    return common.result_of(argv)
 
 
 def run(settings):

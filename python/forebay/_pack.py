@@ -166,10 +166,11 @@ def _taken(source: Any, outputs: Any) -> tuple[Any, Any]:
             outputs = source._file_outputs()
         if outputs is None:
             raise TypeError("pack() of samples needs outputs={…}: what of each sample is packed")
-    elif outputs is None:
-        return (source if isinstance(source, Dataset) else open_dataset(source))._core, None
     else:
-        source = (source if isinstance(source, Dataset) else open_dataset(source)).rows()
+        dataset = source if isinstance(source, Dataset) else open_dataset(source)
+        if outputs is None:
+            return dataset._core, None
+        source = dataset.rows()
     if isinstance(outputs, Sized) and len(outputs) == 0:
         raise ValueError("outputs= is empty: there is nothing to pack")
     rows = source._rows_of(outputs)

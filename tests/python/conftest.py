@@ -18,6 +18,16 @@ def _no_user_cache(tmp_path_factory, monkeypatch):
 
 
 @pytest.fixture
+def one_torch_thread():
+    """Networks as small as those of tests gain nothing from more, and on a busy machine threads that wait for each other lose much."""
+    torch = pytest.importorskip("torch")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
 def run_python(tmp_path):
     """
     Runs a script in a fresh interpreter and returns the finished process; a hang is a failure. Python 3.12 and later warn of every fork

@@ -12,7 +12,6 @@ from real_data import ROOT
 for package in ("torch", "lightning", "torchmetrics", "pyarrow", "pandas", "h5py", "netCDF4", "polars"):
     pytest.importorskip(package)
 
-import torch
 
 sys.path.insert(0, str(ROOT))
 
@@ -38,13 +37,7 @@ CASES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Of torch: networks this small gain nothing from more, and on a busy machine threads that wait for each other lose much."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 @pytest.fixture(scope="module")

@@ -87,7 +87,7 @@ CASES = [
     ("codec", "decompress", "heavy", {"memory": 32 * MIB, "superbatch": 100_000, "batch": 4_096, "work_us": 100}),
     ("tiny-chunks", "decode", "tiny", {"memory": -1, "superbatch": 100_000, "batch": 32_768}),
     ("one-thread", "threads", "huge", {"memory": -1, "superbatch": 200_000, "threads": 1, "batch": 32_768}),
-    ("budget", "memory", "heavy", {"memory": -1, "superbatch": 200_000, "batch": 4_096, "work_us": 400}),
+    ("budget", "memory", "heavy", {"memory": -1, "superbatch": 200_000, "batch": 16_384, "work_us": 1_600}),
     ("transform", "transform", "plain", {"memory": 64 * MIB, "superbatch": 100_000, "transform_us": 4_000, "work_us": 1_000}),
     ("transfer", "transfer", "plain", {"memory": 64 * MIB, "superbatch": 100_000, "transfer_us": 4_000, "work_us": 1_000}),
     ("model", "model", "plain", {"memory": 64 * MIB, "superbatch": 100_000, "work_us": 5_000}),

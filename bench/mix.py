@@ -3,9 +3,9 @@
     bench/mix.py [--runs 7] [--seconds 3] [--write]       --write: results/mix.csv
 
 *Ceiling:* of each source the share w(i) of the samples has to be made at the rate r(i) that it has alone, with all cores: 1 / Σ (w(i) / r(i)).
-*Goal:* 0.9 of it. A process each: it warms up for an epoch, 6 s at most. Each source has a superbatch of 60,000 rows and the budget of a third of
-the mixture's, alone as in the mixture, and less than half of its decoded rows. Beside it Grain's and Hugging Face's mixing of the same data,
-where those packages are (bench/setup.sh); Grain is given the rows decoded already.
+*Goal:* 0.9 of it. A process each: it warms up for an epoch, 6 s at most. A source alone has the superbatch and the budget of the mixture, which
+hold less than two thirds of its decoded rows, so that a row is gathered from as much memory in either. Beside it Grain's and Hugging Face's
+mixing of the same data, where those packages are (bench/setup.sh); Grain is given the rows decoded already.
 """
 import argparse
 import json
@@ -15,17 +15,17 @@ import time
 import common
 import make_data
 
-ROWS, COLUMNS, BATCH, SUPERBATCH, MEMORY = 300_000, 64, 1024, 60_000, 48 << 20
+ROWS, COLUMNS, BATCH, SUPERBATCH, MEMORY = 900_000, 64, 1024, 180_000, 144 << 20
 SOURCES = ("table", "array", "frame")
 NAMES = {"table": "Parquet alone", "array": "HDF5 alone", "frame": "DataFrame alone", "mixture": "mixture", "bound": "bound 1 / Σ (w / r)",
          "grain": "Grain, rows in memory", "hugging_face": "Hugging Face interleave_datasets"}  # fmt: skip
 
 
 def data():
-    """The folder with 60 Parquet files, an HDF5 file and the rows of the DataFrame as they are in memory."""
+    """The folder with 180 Parquet files, an HDF5 file and the rows of the DataFrame as they are in memory."""
     import numpy as np
 
-    folder = make_data.table(files=ROWS // 5_000, columns=COLUMNS, name="mix")
+    folder = make_data.table(files=ROWS // 5_000, columns=COLUMNS, name="mix_900k")
 
     def make(path):
         import h5py
@@ -63,12 +63,12 @@ def forebay(which, folder):
     openers = {"table": lambda: fb.open(folder / "*.parquet", cache_dir=""), "array": lambda: fb.open(folder / "array.h5", cache_dir=""),
                "frame": lambda: fb.open(in_blocks(frame()))}  # fmt: skip
     outputs = {"table": {"x": columns}, "array": {"x": "x"}, "frame": {"x": columns}}
-    options = {"batch_size": BATCH, "framework": "torch", "seed": 0}
+    options = {"batch_size": BATCH, "framework": "torch", "seed": 0, "superbatch": SUPERBATCH, "memory": MEMORY}
     if which != "mixture":
-        loader = openers[which]().rows().loader(outputs[which], superbatch=SUPERBATCH, memory=MEMORY, **options)
+        loader = openers[which]().rows().loader(outputs[which], **options)
     else:
         mixture = fb.mix({name: openers[name]().rows() for name in SOURCES}, stop="all")
-        loader = mixture.loader(outputs, superbatch=3 * SUPERBATCH, memory=3 * MEMORY, **options)
+        loader = mixture.loader(outputs, **options)
     return lambda: (batch["x"] for batch in loader), loader.report
 
 
@@ -101,7 +101,7 @@ def hugging_face(folder):
 
         array = datasets.Dataset.from_pandas(pd.DataFrame(file["x"][:], columns=columns))  # it has no reader for HDF5
     each = [datasets.load_dataset("parquet", data_files=str(folder / "*.parquet"), split="train"), array, datasets.Dataset.from_pandas(frame())]
-    mixed = datasets.interleave_datasets([d.to_iterable_dataset(8).shuffle(seed=0, buffer_size=SUPERBATCH) for d in each], [1 / 3] * 3, seed=0)
+    mixed = datasets.interleave_datasets([d.to_iterable_dataset(8).shuffle(seed=0, buffer_size=SUPERBATCH // 3) for d in each], [1 / 3] * 3, seed=0)
 
     def epoch():
         import torch

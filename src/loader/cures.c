@@ -15,6 +15,7 @@
 #define LEAST_GAIN 1.1
 #define GOOD 0.9            /* what is held up could be so busy */
 #define FAST_CODEC 2e9      /* bytes a second that a core decompresses of LZ4, Snappy or fast Zstandard, at least */
+#define FROM_MEMORY 3e9     /* bytes a second that a core gathers of blocks that are no longer in its caches */
 #define LITTLE_PADDING 0.05 /* what length buckets leave */
 #define FILL 0.06           /* of what gathering a row costs, filling one up */
 #define ROOM 0.9            /* of the memory that was available */
@@ -72,6 +73,13 @@ static bool has_memory(const fby_report *r, uint64_t bytes)
     return bytes > r->budget_bytes && (double)bytes <= ROOM * (double)r->memory_available_bytes;
 }
 
+/* The share of the threads' time in which they do something to `bytes` at `rate` bytes a second each. */
+static double share_at(const fby_report *r, const fby__usage *u, uint64_t bytes, double rate)
+{
+    const double all = u->seconds / fmax(1e-9, 1 - u->first);
+    return (double)bytes / rate / (fmax(1, r->n_threads) * fmax(all, 1e-9));
+}
+
 /* ---- the cures ---- */
 
 static void keep_all(fby_report *r, const fby__usage *u)
@@ -80,8 +88,9 @@ static void keep_all(fby_report *r, const fby__usage *u)
     fby__usage then = *u;
     if (!r->keep_all_bytes || !r->blocks_read || !has_memory(r, r->keep_all_bytes))
         return;
-    then.cpus -= fmin(then.cpus, (u->workers - u->assemble) * fmax(1, r->n_threads) / fmax(1, r->n_cpus));
-    then.workers = u->assemble;
+    /* A block that was just decoded is gathered from the caches; one of many that stay, from memory. */
+    then.workers = fmin(u->workers, fmax(u->assemble, share_at(r, u, r->bytes_delivered, FROM_MEMORY)));
+    then.cpus -= fmin(then.cpus, (u->workers - then.workers) * fmax(1, r->n_threads) / fmax(1, r->n_cpus));
     then.storage = 0;
     size_text(r->keep_all_bytes, size);
     const double first = r->limit == FBY_LIMIT_FIRST_BATCH ? 1 / (1 - u->first) : 0;
@@ -116,14 +125,11 @@ static void more_threads(fby_report *r, const fby__usage *u)
 static void faster_codec(fby_report *r, const fby__usage *u)
 {
     fby__usage then = *u;
-    const double threads = fmax(1, r->n_threads);
-    const double all = u->seconds / fmax(1e-9, 1 - u->first),
-                 fast = (double)r->bytes_decompressed / FAST_CODEC / (threads * fmax(all, 1e-9));
-    const double saved = u->decompress - fmin(u->decompress, fast);
+    const double saved = u->decompress - fmin(u->decompress, share_at(r, u, r->bytes_decompressed, FAST_CODEC));
     if (saved < 0.1)
         return;
     then.workers -= saved;
-    then.cpus -= fmin(then.cpus, saved * threads / fmax(1, r->n_cpus));
+    then.cpus -= fmin(then.cpus, saved * fmax(1, r->n_threads) / fmax(1, r->n_cpus));
     propose(r, u, gain(r, u, &then), "Decompressing is most of the work. Files written with LZ4 take more room, and are read faster.",
             "forebay pack PATH --to DIR --codec lz4");
 }

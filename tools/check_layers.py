@@ -41,17 +41,18 @@ USERS = {"cli": [], "examples": [], "python": [], "helper": ["format/hdf5/client
 PYTHON_TIERS = [
     ["_forebay"],  # the extension
     ["_advice", "_columns", "_html", "_log", "_nvml", "_ops", "_ranks", "_rivals", "_sizes", "_states", "_versions"],
-    ["_compare", "_options"],
+    ["_compare", "_options", "_race"],
     ["_class_map", "_files", "_report", "_schema", "_sequences", "_sources", "_state", "_torch_memory", "_trace", "_transform", "_values", "_write"],
     ["_batch", "_contents", "_make_encode", "_make_lookup", "_make_sample", "_make_select"],
     ["_outputs", "_step"],
-    ["_hints", "_read"],
+    ["_hints", "_output_rows", "_read"],
+    ["_delivery"],
     ["_loader"],
     ["_samples"],
     ["_dataset"],
     ["_lookup", "_mix"],
-    ["_fit", "_make_columns", "_pack", "_pipeline"],
-    ["_bench", "_diagnose", "_forwarding"],
+    ["_fit", "_make_columns", "_pipeline"],
+    ["_bench", "_diagnose", "_forwarding", "_pack"],
     ["jax", "lightning", "mpi", "numpy", "ray", "torch"],
     ["__init__"],
 ]

@@ -1,4 +1,5 @@
-"""`forebay bench --compare`: the loader beside what people use today (_rivals.py), on the user's own files. Run by the command, with a spec as its input.
+"""`forebay bench --compare`: the loader beside what people use today (_rivals.py), on the user's own files, measured by _race.py. Run by the command,
+with a spec as its input.
 
 Every run of a contestant is a process of its own, so that no library's threads, allocator or imports disturb another's; they run in turn,
 A B C A B C, and what counts is the median.
@@ -22,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from . import _html, _rivals
+from . import _html, _race, _rivals
 from ._dataset import open as open_dataset
 from ._forebay import printable, version
 from ._outputs import col
@@ -81,11 +82,11 @@ def run_one(name: str, spec: dict[str, Any]) -> None:
         if spec["work"]:
             _rivals.need("torch").set_num_threads(1)
         contestant = CONTESTANTS[name](spec, Path(spec["cache"]))
-        figures, batches = _rivals.measure(contestant, spec)
+        figures, batches = _race.measure(contestant, spec)
         if isinstance(contestant, Forebay):
             figures["report"] = contestant.loader.report().to_dict()
         print(json.dumps(figures), file=out, flush=True)
-        print(json.dumps(_rivals.mixing(batches, spec) if spec["mixing"] and not spec["beyond"] else {}), file=out, flush=True)
+        print(json.dumps(_race.mixing(batches, spec) if spec["mixing"] and not spec["beyond"] else {}), file=out, flush=True)
     except _rivals.LeftOutError as why:
         print(json.dumps({"skipped": str(why)}), file=out, flush=True)
     except Exception as error:
@@ -101,7 +102,7 @@ def run_one(name: str, spec: dict[str, Any]) -> None:
 def _memory_bytes(pid: int) -> int:
     """What a process and all below it hold, shared pages once."""
     total = 0
-    for process in _rivals.descendants(pid):
+    for process in _race.descendants(pid):
         try:
             lines = Path("/proc", str(process), "smaps_rollup").read_text().splitlines()
         except OSError:
@@ -158,7 +159,7 @@ def _forget(files: list[str]) -> None:
 
 def _end(child: subprocess.Popen[str]) -> None:
     """End a process and what it has started, which the system would give to another parent."""
-    below = _rivals.descendants(child.pid)
+    below = _race.descendants(child.pid)
     for process in reversed(below):
         try:
             os.kill(process, signal.SIGKILL)

@@ -1,8 +1,13 @@
-"""What a loader takes of its samples, in words, and what a colleague would ask about: files of which no sample is left."""
+"""What a loader takes of its samples, in words, and what a colleague would ask about: files of which no sample is left, a budget beyond the
+machine's, columns that cannot be delivered."""
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
+
+from ._advice import outside
+from ._sizes import format_bytes
 
 if TYPE_CHECKING:
     from ._dataset import Dataset
@@ -42,3 +47,27 @@ def cut_short(core: Any, epoch: int) -> str | None:
         "program that asks for len() only once leaves out the rest: give Lightning's Trainer reload_dataloaders_every_n_epochs=1, or use "
         "forebay.lightning.DataModule"
     )
+
+
+_warned: set[str] = set()  # limits that budgets went beyond
+
+
+def warn_of_limit(memory: int, report: dict[str, Any]) -> None:
+    limit = report["memory_limit"]
+    if memory <= report["memory_limit_bytes"] or limit in _warned:
+        return
+    _warned.add(limit)
+    warnings.warn(
+        f"memory= is {format_bytes(memory)}, but the process is limited to less ({limit}) and may be killed before the loader holds so much: "
+        "give less, or leave memory= out", RuntimeWarning, stacklevel=outside(),
+    )  # fmt: skip
+
+
+def warn_left_out(dataset: "Dataset") -> None:
+    """Warn when all columns were asked for and some cannot be delivered."""
+    if left_out := dataset._core.left_out():
+        more = f"; and {len(left_out) - 5} more" if len(left_out) > 5 else ""
+        warnings.warn(
+            f"without outputs=, all columns are taken, but these are left out: {'; '.join(left_out[:5])}{more}. Name the outputs to say that "
+            "this is as it should be", stacklevel=outside(),
+        )  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import collections
 import functools
 import logging
 import os
@@ -15,25 +14,23 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import _forebay, _hints, _options, _outputs, _state, _trace, _transform
-from ._advice import LOADER_ATTRIBUTES, LOADER_WORDS, TORCH_LOADER, Known, advised, outside, refuse_torch
-from ._batch import Batch, check_device, to_device
+from . import _delivery, _forebay, _hints, _options, _state, _trace, _transform
+from ._advice import LOADER_ATTRIBUTES, LOADER_WORDS, TORCH_LOADER, Known, advised, refuse_torch
+from ._batch import check_device, to_device
+from ._delivery import OutputInfo
 from ._forebay import printable
 from ._log import log
 from ._ranks import detected_rank, local_world_size
 from ._report import Report
-from ._sequences import Bytes, Padded, Ragged, Strings, register
-from ._sizes import count, format_bytes, memory as parse_memory, part as parse_part, superbatch as parse_superbatch
+from ._sizes import count, memory as parse_memory, part as parse_part, superbatch as parse_superbatch
 from ._torch_memory import TorchMemory
 from ._write import write_yaml
 
 if TYPE_CHECKING:
-    from ._dataset import Dataset
     from ._mix import Mix
     from ._samples import Samples
 
 _SHUFFLE = {True: "superbatch", False: "none", None: "none"}
-_MODE = {"buffer": 0, "numpy": 1, "torch": 2}
 
 # Threads must be gone before the interpreter is: what still runs at exit is closed then.
 _live: "weakref.WeakSet[_forebay.Loader]" = weakref.WeakSet()
@@ -46,60 +43,6 @@ def _close_all() -> None:
         for core in list(_live):
             core.close_at_exit()
         _transform.join_all()
-
-
-_warned: set[str] = set()  # limits that budgets went beyond
-
-
-def _warn_of_limit(memory: int, report: dict[str, Any]) -> None:
-    limit = report["memory_limit"]
-    if memory <= report["memory_limit_bytes"] or limit in _warned:
-        return
-    _warned.add(limit)
-    warnings.warn(
-        f"memory= is {format_bytes(memory)}, but the process is limited to less ({limit}) and may be killed before the loader holds so much: "
-        "give less, or leave memory= out", RuntimeWarning, stacklevel=outside(),
-    )  # fmt: skip
-
-
-def _warn_left_out(dataset: "Dataset") -> None:
-    """Warn when all columns were asked for and some cannot be delivered."""
-    if left_out := dataset._core.left_out():
-        more = f"; and {len(left_out) - 5} more" if len(left_out) > 5 else ""
-        warnings.warn(
-            f"without outputs=, all columns are taken, but these are left out: {'; '.join(left_out[:5])}{more}. Name the outputs to say that "
-            "this is as it should be", stacklevel=outside(),
-        )  # fmt: skip
-
-
-class OutputInfo(NamedTuple):
-    """One output as it is delivered.
-
-    Attributes
-    ----------
-    dtype : str
-    shape : tuple of int
-        Shape of a whole batch, the batch size first. For ragged outputs the shape of the values, which begins with -1.
-    ragged : bool
-        Whether batches hold Ragged, Strings or Bytes instead of one tensor.
-    text : bool
-        Whether these are strings.
-    padded : {None, "mask", "lengths"}
-        Not None: batches hold a :class:`forebay.Padded` with this next to its values. The second axis of `shape` is -1 unless it is the same in
-        every batch.
-    names : list of str, array of int64 or None
-        What each number of an encoded column stands for: see :func:`forebay.encode`.
-    steps : (int, int) or None
-        Of windows: the first step whose values are taken, and the one after the last.
-    """
-
-    dtype: str
-    shape: tuple[int, ...]
-    ragged: bool
-    text: bool
-    padded: str | None = None
-    names: Any = None
-    steps: tuple[int, int] | None = None
 
 
 class SourceInfo(NamedTuple):
@@ -299,7 +242,7 @@ class Loader(Known):
         self._begun: tuple[int, int] | None = None  # where the last iter() began, if anything was left there
         self._loaded: dict[str, Any] | None = None  # the last state loaded
         self._epoch: int | None = None
-        self._framework = _outputs.choose_framework("torch" if framework is None and device is not None else framework)
+        self._framework = _delivery.choose_framework("torch" if framework is None and device is not None else framework)
         if device is not None and self._framework != "torch":
             raise ValueError(f"device={device!r} needs torch tensors, not framework={framework!r}")
         if device is not None:
@@ -315,7 +258,7 @@ class Loader(Known):
         self._open()
         if self._rows is None:
             for source in samples._each:
-                _warn_left_out(source.dataset)
+                _hints.warn_left_out(source.dataset)
         if self._transform is not None and check:
             try:
                 batch = _transform.tried(self._transform, self._first_batch(), self._outputs)
@@ -335,75 +278,17 @@ class Loader(Known):
         )
         try:
             if "memory_bytes" in self._arguments:
-                _warn_of_limit(self._arguments["memory_bytes"], core.report())
-            given = {row.name: row for row in self._rows or ()}
-            infos = {
-                name: OutputInfo(*rest, names=_outputs.names_of(given.get(name), self._samples._source_names), steps=steps if steps[1] else None)
-                for name, *rest, steps in core.outputs()
-            }
-            wrappers: list[Any] = []
-            dtypes: list[Any] = []
-            numpy = self._framework == "numpy"
-            for name, info in infos.items():
-                wrapper: Any = None
-                if info.ragged:
-                    wrapper = self._wrapper(given[name].columns if name in given else (name,), info)
-                elif info.padded:
-                    wrapper = Padded if info.padded == "mask" else Padded.with_lengths
-                wrappers.append(wrapper)
-                if numpy:
-                    dtypes.append(_outputs.numpy_dtype(info.dtype))
-                    if wrapper is not None:
-                        dtypes.append(_outputs.numpy_dtype("bool" if info.padded == "mask" else "int64"))
-            convert, exchange = self._converter()
-            runs, enter = _trace.profiler() or (None, None)
-            core.configure(
-                mode=_MODE[self._framework], convert=convert, exchange=exchange, dtypes=tuple(dtypes), names=tuple(infos), wrappers=tuple(wrappers),
-                container=self._container(infos), as_dict=self._as == "dict", profiler_runs=runs, profiler_enter=enter,
-            )  # fmt: skip
+                _hints.warn_of_limit(self._arguments["memory_bytes"], core.report())
+            rows = {row.name: row for row in self._rows or ()}
+            infos = _delivery.describe(core.outputs(), rows, self._samples._source_names)
+            schema = self._samples._each[0].dataset.schema
+            core.configure(**_delivery.configuration(infos, rows, schema, self._framework, self._as))
         except BaseException:
             core.close()
             raise
         self._core, self._outputs = core, infos
         self._counted = core.counts()  # of the epoch that runs or comes next, when it was last asked for
         _live.add(core)
-
-    def _wrapper(self, columns: tuple[str, ...], info: OutputInfo) -> type:
-        if info.text:
-            return Strings
-        if info.dtype == "uint8" and len(columns) == 1 and len(info.shape) == 1:
-            schema = self._samples._each[0].dataset.schema
-            if columns[0] in schema and schema[columns[0]].kind in ("binary", "fixed_binary", "string"):
-                return Bytes
-        return Ragged
-
-    def _converter(self) -> tuple[Any, Any]:
-        """What makes the framework's tensors of ours: something to call, and DLPack's table of C functions where there is one."""
-        if self._framework == "torch":
-            try:
-                import torch
-                from torch.utils.dlpack import from_dlpack
-            except ImportError as error:
-                raise ImportError(f"framework='torch' needs torch: {error}") from error
-            register("torch", Batch)
-            return from_dlpack, getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
-        if self._framework == "numpy":
-            try:
-                import numpy
-            except ImportError as error:
-                raise ImportError(f"framework='numpy' needs NumPy: {error}") from error
-            return numpy.ndarray, None
-        return None, None
-
-    def _container(self, infos: dict[str, OutputInfo]) -> Any:
-        if self._as == "dict":
-            return Batch
-        if self._as == "tuple":
-            return None
-        for name in infos:
-            if not name.isidentifier() or name.startswith("_"):
-                raise ValueError(f"as_='namedtuple': output {name!r} cannot be an attribute; rename it, or use as_='dict'")
-        return collections.namedtuple("Batch", list(infos))
 
     # ---- iterating ----
 

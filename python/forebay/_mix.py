@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, Union
 
-from . import _forebay, _outputs
+from . import _forebay, _output_rows
 from ._advice import MIX_ATTRIBUTES, MIX_WORDS, TORCH_MIX, Known, advised, outside, refuse_torch
 from ._dataset import Dataset
 from ._forebay import printable
@@ -106,7 +106,7 @@ class Mix(Known):
         rows = []
         for name, samples in self._sources.items():
             try:
-                rows.append(_outputs.resolve(outputs[name] if by_source else outputs, samples.dataset))
+                rows.append(_output_rows.resolve(outputs[name] if by_source else outputs, samples.dataset))
             except _forebay.Error as error:
                 error.args = (f"source {name!r}: {error.args[0]}", *error.args[1:])
                 raise
@@ -122,7 +122,7 @@ class Mix(Known):
         """The sources, by name, as the library takes them; `rows`: the outputs of each, or None."""
         return [
             {
-                "name": name, "samples": samples._opened(), "outputs": _outputs.cores(own),
+                "name": name, "samples": samples._opened(), "outputs": _output_rows.cores(own),
                 "weights": None if self._weights is None else tuple(row[name] for row in self._weights),
             }
             for (name, samples), own in zip(self._sources.items(), rows)
@@ -139,7 +139,7 @@ def _alike(names: list[str], i: int, first: Any, rows: Any) -> Any:
         has, lacks = (names[i], names[0]) if name in own else (names[0], names[i])
         raise ValueError(f"output {name!r} is one of source {has!r} and not of source {lacks!r}: all sources have outputs of the same names")
     for row in first:
-        here, there = _outputs.names_of(own[row.name]), _outputs.names_of(row)
+        here, there = _output_rows.names_of(own[row.name]), _output_rows.names_of(row)
         if (here is None) != (there is None) or (here is not None and list(here) != list(there)):
             raise ValueError(
                 f"output {row.name!r}: its numbers stand for other names in source {names[i]!r} than in source {names[0]!r}: encode both with "

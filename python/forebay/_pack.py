@@ -6,11 +6,13 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Any, NamedTuple, Union
 
-from . import _forebay, _options, _outputs
+from . import _forebay, _options, _output_rows
 from ._advice import advised
 from ._dataset import Dataset
 from ._dataset import open as open_dataset
+from ._loader import Loader
 from ._mix import Mix
+from ._pipeline import Pipeline
 from ._samples import Samples
 from ._sources import progress_of
 
@@ -161,6 +163,7 @@ def _taken(source: Any, outputs: Any) -> tuple[Any, Any]:
     """The data set, and what is packed in place of its rows: None, or outputs, samples and a text that says what made them."""
     if isinstance(source, Mix):
         raise _forebay.UnsupportedError("pack() of a mixture: pack each source, and mix the packs")
+    _refuse_what_holds_samples(source)
     if isinstance(source, Samples):
         if outputs is None:
             outputs = source._file_outputs()
@@ -174,7 +177,20 @@ def _taken(source: Any, outputs: Any) -> tuple[Any, Any]:
     if isinstance(outputs, Sized) and len(outputs) == 0:
         raise ValueError("outputs= is empty: there is nothing to pack")
     rows = source._rows_of(outputs)
-    return source.dataset._core, (_outputs.cores(rows[0]), source._core, source._text())
+    return source.dataset._core, (_output_rows.cores(rows[0]), source._core, source._text())
+
+
+def _refuse_what_holds_samples(source: Any) -> None:
+    """Samples are packed: name them where something is given that has some, or several."""
+    if isinstance(source, Pipeline):
+        names = source.splits
+        samples = f"pipeline[{names[0]!r}]" if names else "pipeline.samples"
+        raise TypeError(f"pack() of a pipeline: pack {'one of its splits' if names else 'its samples'}, fb.pack({samples}, to)")
+    if isinstance(source, Loader):
+        raise TypeError("pack() of a loader: pack its samples, and what it gives of them: fb.pack(loader.dataset, to, outputs={…})")
+    if isinstance(source, Mapping) and any(isinstance(part, (Samples, Dataset)) for part in source.values()):
+        name = next(iter(source))
+        raise TypeError(f"pack() of a dict of samples: pack each into a folder of its own, fb.pack(parts[{name!r}], to, outputs={{…}})")
 
 
 def _plain(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Union, overload
 
-from . import _forebay, _hints, _options, _outputs
+from . import _forebay, _hints, _options, _output_rows
 from ._advice import SAMPLES_WORDS, TORCH_SAMPLES, Known, advised, named_parts, outside, refuse_torch
 from ._loader import Loader
 from ._sizes import count
@@ -386,10 +386,10 @@ class Samples(Known):
 
     def _rows_of(self, outputs: Any) -> list[Any]:
         """The outputs of every source, resolved."""
-        return [_outputs.resolve(outputs, self._dataset)]
+        return [_output_rows.resolve(outputs, self._dataset)]
 
     def _open_loader(self, rows: list[Any], options: dict[str, Any]) -> _forebay.Loader:
-        return _forebay.Loader(self._dataset._core, _outputs.cores(rows[0]), self._core, options)
+        return _forebay.Loader(self._dataset._core, _output_rows.cores(rows[0]), self._core, options)
 
     @property
     def _key(self) -> str | None:

@@ -15,7 +15,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 h5py = pytest.importorskip("h5py")
 pytest.importorskip("forebay")
 
-from forebay import _bench, _rivals  # noqa: E402
+from forebay import _bench, _race, _rivals  # noqa: E402
 
 CLI = os.environ.get("FOREBAY_CLI", str(Path(__file__).resolve().parents[2] / "build" / "forebay"))
 
@@ -105,12 +105,12 @@ def test_lists_of_one_length_are_arrays_and_others_are_left_out(tmp_path):
 def test_mixing_is_measured_by_what_batches_hold(rows, tmp_path):
     given = spec(sorted(rows.glob("*.parquet")), "parquet", [{"name": "x", "columns": ["i", "file"], "dtype": "float32"}])
     files = _rivals.Files(given)
-    shuffled = _rivals.mixing(_rivals.forever(_rivals.Expert(given, tmp_path)), given)
+    shuffled = _race.mixing(_race.forever(_rivals.Expert(given, tmp_path)), given)
     assert shuffled["entropy_bits"] == pytest.approx(shuffled["entropy_bits_uniform"], abs=0.15) and shuffled["entropy_bits_uniform"] > 3
     in_order = (_rivals.tensors(files.read(u % 12)) for u in range(100))  # a row group a batch
-    assert _rivals.mixing(in_order, given)["entropy_bits"] == 0
+    assert _race.mixing(in_order, given)["entropy_bits"] == 0
     others = ({"x": 0.5 + _rivals.tensors(files.read(0))["x"]} for _ in range(100))
-    assert _rivals.mixing(others, given) == {}  # rows of other files
+    assert _race.mixing(others, given) == {}  # rows of other files
 
 
 def test_the_command_compares_what_is_installed(rows, tmp_path):
@@ -203,7 +203,7 @@ def test_batches_and_warm_up_are_honoured_and_epochs_refused(rows):
     taken = []
     epoch = contestant.epoch
     contestant.epoch = lambda number: (taken.append(batch) or batch for batch in epoch(number))
-    figures, _ = _rivals.measure(contestant, spec_of)
+    figures, _ = _race.measure(contestant, spec_of)
     assert len(taken) == 3 + 7 and figures["samples_per_second"] > 0
     assert "give --seconds or --batches" in bench(rows, "--epochs", 2, code=2).stderr
     assert "--today is a loader that --compare runs" in subprocess.run([CLI, "bench", rows, "--today", "x.py:y"], capture_output=True, text=True).stderr

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import forebay as fb
-from forebay import _outputs, _sizes
+from forebay import _output_rows, _outputs, _sizes
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_col_stacks_keeps_and_drops_the_axis():
     assert fb.col("a").columns == ("a",) and not fb.col("a").keep_axis
     assert fb.col("a", "b").columns == ("a", "b") and fb.col("a", "b").keep_axis
     assert fb.col(["a"]).columns == ("a",) and fb.col(["a"]).keep_axis
-    assert _outputs.resolve({"x": ["a"]})[0][3] is True
-    assert _outputs.resolve({"x": "a"})[0][3] is False
+    assert _output_rows.resolve({"x": ["a"]})[0][3] is True
+    assert _output_rows.resolve({"x": "a"})[0][3] is False
 
 
 def test_chaining_makes_new_objects():
@@ -91,15 +91,15 @@ def test_dtypes_come_in_every_spelling():
 
 def test_outputs_that_say_nothing_are_refused():
     with pytest.raises(ValueError, match="empty"):
-        _outputs.resolve({})
+        _output_rows.resolve({})
     with pytest.raises(ValueError, match="'a' twice"):
-        _outputs.resolve(["a", "b", "a"])
+        _output_rows.resolve(["a", "b", "a"])
     with pytest.raises(TypeError, match=r"outputs=\{'x': col\('a'\)\}"):
-        _outputs.resolve(fb.col("a"))
+        _output_rows.resolve(fb.col("a"))
     with pytest.raises(TypeError, match="output 'x'"):
-        _outputs.resolve({"x": 3})
+        _output_rows.resolve({"x": 3})
     with pytest.raises(TypeError, match="use a dict"):
-        _outputs.resolve([fb.col("a")])
+        _output_rows.resolve([fb.col("a")])
     with pytest.raises(ValueError, match="at least one column"):
         fb.col()
     with pytest.raises(TypeError, match="named by a str"):

@@ -60,11 +60,11 @@ def test_tensors_are_the_same_with_and_without_the_c_functions_of_dlpack(dtype, 
     ds = fb.open({"a": np.arange(N) % (2 if dtype == "bool" else 200), "s": [str(v) for v in range(N)]})
     outputs = {"a": fb.col("a", dtype=dtype), "s": fb.col("s")}
     fast = ds.loader(outputs, batch_size=64, seed=2)
-    from forebay._loader import Loader
+    from forebay import _delivery
 
     table = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)  # from PyTorch 2.10 on
-    assert Loader._converter(fast)[1] is table
-    monkeypatch.setattr(Loader, "_converter", lambda self: (torch.utils.dlpack.from_dlpack, None))
+    assert _delivery._converter("torch")[1] is table
+    monkeypatch.setattr(_delivery, "_converter", lambda framework: (torch.utils.dlpack.from_dlpack, None))
     plain = ds.loader(outputs, batch_size=64, seed=2)
     kept = list(zip(fast, plain, strict=True))
     fast.close()
@@ -124,7 +124,7 @@ def test_a_loader_is_taken_as_it_is(ds):
 
 def test_the_module_is_not_torch():
     assert forebay.torch is not torch and forebay.torch._torch is torch
-    assert fb._outputs.choose_framework(None) == "torch"
+    assert fb._delivery.choose_framework(None) == "torch"
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -192,9 +192,7 @@ int bench_load_pipeline(fby_pipeline *pipeline, const bench_options *o, cli_data
         return cli_error(CLI_USAGE, "--set outputs.x.columns=[a, b]",
                          "bench: the outputs of a pipeline file are its own: --columns, --separate and "
                          "--dtype are of paths");
-    out->split = o->split                               ? o->split
-                 : fby_pipeline_default_split(pipeline) ? fby_pipeline_default_split(pipeline)
-                                                        : fby_pipeline_split(pipeline, 0);
+    out->split = cli_split(pipeline, o->split);
     if (cli_data_of(pipeline, out_data, &err) != FBY_OK || fby_pipeline_loader_opts(pipeline, out->split, &out->opts, &err) != FBY_OK ||
         (fby_pipeline_source(pipeline, 0, NULL) && fby_pipeline_mix(pipeline, out->split, &out->mix, &err) != FBY_OK)) {
         cli_progress_end();

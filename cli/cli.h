@@ -232,6 +232,9 @@ bool cli_is_pipeline(const char *path);
  */
 int cli_pipeline_open(const cli_source *source, const char *path, const cli_list *set, fby_pipeline **out);
 
+/** What a command that shows or measures takes: the split that is named, else the file's own choice, else the first; NULL of a file without splits. */
+const char *cli_split(const fby_pipeline *pipeline, const char *named);
+
 /** What is loaded: one data set, or those of a mixture. */
 typedef struct cli_data {
     fby_dataset *const *each; /* borrowed, n of them */

@@ -4,9 +4,20 @@
 #include <errno.h>
 #include <string.h>
 
-/* The file, and what the command has in place of its values: what the pack says that it was made by. */
-static int read_text(const pack_options *o, cli_text *out)
+static void add_note(cli_text *out, const char *option, const char *value)
 {
+    cli_text_add(out, "# ");
+    cli_text_add(out, option);
+    cli_text_add(out, " ");
+    cli_text_add(out, value);
+    cli_text_add(out, "\n");
+}
+
+/* The file, and what the command has in place of its values: what the pack says that it was made by. Python's packs say the same. */
+static int read_text(const pack_options *o, const fby_pipeline *pipeline, cli_text *out)
+{
+    const char *usual = fby_pipeline_default_split(pipeline);
+    const bool other_split = o->split && !(usual && strcmp(o->split, usual) == 0);
     char part[4097];
     size_t n;
     char last = '\n';
@@ -22,20 +33,18 @@ static int read_text(const pack_options *o, cli_text *out)
         (void)fclose(file); /* it was only read */
     if (failed)
         return cli_error(CLI_FAILED, NULL, "cannot read '%s': %s", o->outputs, strerror(error));
-    if (o->set.n && last != '\n')
+    if ((o->set.n || other_split) && last != '\n')
         cli_text_add(out, "\n");
-    for (size_t i = 0; i < o->set.n; i++) {
-        cli_text_add(out, "# --set ");
-        cli_text_add(out, o->set.items[i]);
-        cli_text_add(out, "\n");
-    }
+    for (size_t i = 0; i < o->set.n; i++)
+        add_note(out, "--set", o->set.items[i]);
+    if (other_split)
+        add_note(out, "--split", o->split);
     return CLI_CONTINUE;
 }
 
-/* The outputs, and the samples of the split; of a file without a section loader, those of the split that is named, or all. */
-static fby_status take(fby_pipeline *pipeline, const char *named, fby_dataset **out_ds, fby_loader_opts *out, fby_error *err)
+/* The outputs, and the samples of the split. */
+static fby_status take(fby_pipeline *pipeline, const char *split, fby_dataset **out_ds, fby_loader_opts *out, fby_error *err)
 {
-    const char *split = named ? named : fby_pipeline_default_split(pipeline);
     fby_status status = fby_pipeline_dataset(pipeline, out_ds, err);
     if (status == FBY_OK)
         status = fby_pipeline_outputs(pipeline, out, err);
@@ -50,16 +59,16 @@ int pack_pipeline(const pack_options *o,
     fby_loader_opts opts = {FBY_LOADER_SIZES};
     fby_error err = {0};
     cli_text text = {0};
+    const char *split = NULL;
     int code = cli_pipeline_open(&o->source, o->outputs, &o->set, &pipeline);
     if (code == CLI_CONTINUE && fby_pipeline_source(pipeline, 0, NULL))
         code = cli_error(CLI_USAGE, "pack each source, and mix the packs", "pack: '%s': mix: a mixture is not packed", o->outputs);
-    if (code == CLI_CONTINUE && !o->split && !fby_pipeline_default_split(pipeline) && fby_pipeline_split(pipeline, 0))
-        code =
-            cli_error(CLI_USAGE, "--split with one of its splits", "pack: '%s' has splits, and its section loader names none", o->outputs);
+    if (code == CLI_CONTINUE && fby_pipeline_choose_split(pipeline, o->split, &split, &err) != FBY_OK)
+        code = cli_error(CLI_USAGE, "--split with one of its splits", "%s", err.message);
     if (code == CLI_CONTINUE) {
-        const fby_status status = take(pipeline, o->split, &ds, &opts, &err);
+        const fby_status status = take(pipeline, split, &ds, &opts, &err);
         cli_progress_end();
-        code = status == FBY_OK ? read_text(o, &text) : cli_pipeline_error(&err);
+        code = status == FBY_OK ? read_text(o, pipeline, &text) : cli_pipeline_error(&err);
     }
     if (code == CLI_CONTINUE)
         code = pack(ds, o, &opts, cli_text_str(&text));

@@ -399,7 +399,7 @@ static fby_status open_pipeline(fby_pipeline *p, const plan_options *o, plan *fo
 {
     fby_status status;
     found->opts = (fby_loader_opts){FBY_LOADER_SIZES};
-    found->split = o->split ? o->split : fby_pipeline_default_split(p) ? fby_pipeline_default_split(p) : fby_pipeline_split(p, 0);
+    found->split = cli_split(p, o->split);
     fby_samples *all = NULL;
     if ((status = cli_data_of(p, &found->data, err)) != FBY_OK ||
         (!fby_pipeline_source(p, 0, NULL) && (status = fby_pipeline_samples(p, NULL, &all, err)) != FBY_OK) ||

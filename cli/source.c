@@ -58,6 +58,12 @@ int cli_pipeline_open(const cli_source *source, const char *path, const cli_list
     return fby_pipeline_open(path, &opts, out, &err) == FBY_OK ? CLI_CONTINUE : cli_pipeline_error(&err);
 }
 
+const char *cli_split(const fby_pipeline *pipeline, const char *named)
+{
+    const char *split = named ? named : fby_pipeline_default_split(pipeline);
+    return split ? split : fby_pipeline_split(pipeline, 0);
+}
+
 fby_status cli_data_of(fby_pipeline *pipeline, cli_data *out, fby_error *err)
 {
     size_t n = 0;

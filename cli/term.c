@@ -111,6 +111,9 @@ static const char *io_hint(int error)
     }
 }
 
+/* "leave the column out" is a cure only where one column is at fault: not of an encrypted file, or of YAML that is not used. */
+static bool is_about_a_column(const fby_error *err) { return strstr(err->message, "column '") || strstr(err->message, "output '"); }
+
 int cli_library_error(const fby_error *err)
 {
     /* Where the command line can say more than the library does. */
@@ -120,7 +123,7 @@ int cli_library_error(const fby_error *err)
         [FBY_E_FORMAT] = "restore the file or write it again; leave it out for now by naming the others",
         [FBY_E_SCHEMA] = "forebay inspect PATH for the columns there are; --missing-columns fill where some files lack one",
         [FBY_E_UNSUPPORTED] = "leave the column out: --columns with the ones you need",
-        [FBY_E_DATA] = "--dtype float64, or leave the column out with --columns",
+        [FBY_E_DATA] = "another type with --dtype, or leave the column out with --columns",
         [FBY_E_BUDGET] = "--memory or --superbatch with the figures above",
         [FBY_E_CHANGED] = "run the command again",
     };
@@ -131,24 +134,27 @@ int cli_library_error(const fby_error *err)
     };
     const char *try = NULL;
     if ((unsigned)err->code < FBY_STATUS_COUNT)
-        try = err->code == FBY_E_IO ? io_hint(err->sys_errno) : here[err->code] ? here[err->code] : library[err->code];
+        try = err->code == FBY_E_IO                                       ? io_hint(err->sys_errno)
+              : err->code == FBY_E_UNSUPPORTED && !is_about_a_column(err) ? NULL
+              : here[err->code]                                           ? here[err->code]
+                                                                          : library[err->code];
     const char *message = err->message[0] ? err->message : fby_status_text(err->code);
     return cli_error(err->code == FBY_E_ARG ? CLI_USAGE : CLI_FAILED, try, "%s", message);
 }
 
 int cli_pipeline_error(const fby_error *err)
 {
-    /* What is said of paths names options that a pipeline file has as keys. */
+    /* What is said of paths names options that a pipeline file has as keys. Each is true of all errors of its code: the message has the cure. */
     static const char *const here[FBY_STATUS_COUNT] = {
-        [FBY_E_ARG] = "the key that is named; docs/pipelines.md has all of them",
-        [FBY_E_FORMAT] = "mend the file at the place that is named; docs/pipelines.md shows a pipeline file",
+        [FBY_E_ARG] = "docs/pipelines.md, which has every key and what it takes",
+        [FBY_E_FORMAT] = "mend or restore the file that is named; docs/pipelines.md shows a pipeline file",
         [FBY_E_SCHEMA] = "forebay inspect PATH for the columns there are",
         [FBY_E_UNSUPPORTED] = "leave the column out of the section outputs",
-        [FBY_E_DATA] = "another dtype in the section outputs, such as float64, or leave the column out",
+        [FBY_E_DATA] = "another dtype, a fill or a default in the section outputs, whichever fits, or leave the column out",
         [FBY_E_BUDGET] = "--set loader.memory=… or --set loader.superbatch=… with the figures above",
         [FBY_E_NOMEM] = "--set loader.memory=… with less, or fewer columns in the section outputs",
     };
-    if ((unsigned)err->code >= FBY_STATUS_COUNT || !here[err->code])
+    if ((unsigned)err->code >= FBY_STATUS_COUNT || !here[err->code] || (err->code == FBY_E_UNSUPPORTED && !is_about_a_column(err)))
         return cli_library_error(err);
     return cli_error(err->code == FBY_E_ARG ? CLI_USAGE : CLI_FAILED, here[err->code], "%s", err->message);
 }

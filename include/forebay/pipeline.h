@@ -120,8 +120,17 @@ FBY_API const fby_node *fby_pipeline_tree(const fby_pipeline *pipeline);
 
 /** Names of the splits in order; borrowed; NULL past the last. */
 FBY_API const char *fby_pipeline_split(const fby_pipeline *pipeline, size_t i);
-/** The split that the section loader names; borrowed; NULL when it names none. */
+/** The split that the section loader names, of a source that of its mixture; borrowed; NULL when it names none. */
 FBY_API const char *fby_pipeline_default_split(const fby_pipeline *pipeline);
+/**
+ * Which split is meant: what loaders and packs of the file take.
+ *
+ * @named  a name of `splits`; NULL = the one that the section loader names, all samples where there are no splits.
+ * @out    [out] its name, borrowed from the pipeline or from the caller; NULL = all samples.
+ * Errors: FBY_E_ARG for a split that is not there, and where there are splits and none is named.
+ * Blocks: no. Callbacks: none. Since: 0.2
+ */
+FBY_API fby_status fby_pipeline_choose_split(const fby_pipeline *pipeline, const char *named, const char **out, fby_error *err);
 
 /**
  * Source i of a file that describes a mixture: a pipeline of its own, with data, samples, splits and outputs, but no loader. Borrowed from the

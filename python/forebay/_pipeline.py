@@ -100,11 +100,7 @@ class Pipeline:
         ValueError
             For a split that is not there; when there are splits, and neither the call nor the file names one.
         """
-        if split is None:
-            split = self._section().get("split")
-        if split is None and self.splits:
-            raise ValueError(f"which split? pipeline.loader({self.splits[0]!r}); the file has {', '.join(self.splits)}")
-        return self._of(split).loader(**overrides)
+        return self._chosen(split).loader(**overrides)
 
     def to_dict(self) -> dict[str, Any]:
         """The file as plain values, overrides applied."""
@@ -120,6 +116,10 @@ class Pipeline:
 
     def _section(self) -> dict[str, Any]:
         return self._core.tree().get("loader") or {}
+
+    def _chosen(self, split: str | None) -> "PipelineSamples | PipelineMix":
+        """Samples of the split that is named, or that is meant when none is."""
+        return self._of(self._core.choose_split(split))
 
     def _of(self, split: str | None) -> "PipelineSamples | PipelineMix":
         if split not in self._samples and self._sources:
@@ -197,9 +197,13 @@ class PipelineSamples(Samples):
     def _text(self) -> str:
         with open(self._pipeline.path, encoding="utf-8") as file:
             text = file.read()
-        if self._pipeline._overrides and text and not text.endswith("\n"):
+        notes = [f"--set {override}" for override in self._pipeline._overrides]
+        usual = self._pipeline._core.default_split()
+        if self._split != usual:
+            notes.append("all samples, of no split" if self._split is None else f"--split {self._split}")
+        if notes and text and not text.endswith("\n"):
             text += "\n"
-        return text + "".join(f"# --set {override}\n" for override in self._pipeline._overrides)
+        return text + "".join(f"# {note}\n" for note in notes)
 
     def _with(self, method: str, args: tuple, text: str) -> Samples:
         raise ValueError("samples of a pipeline file are as the file says: write select, limit, oversample and splits there")

@@ -186,10 +186,7 @@ def _main() -> int:
         if file is None:
             return open_dataset(paths if len(paths) > 1 else paths[0], **opening)
         opened = pipeline(file, cache_dir=opening.get("cache_dir"))
-        split = given["split"] or (opened.to_dict().get("loader") or {}).get("split")
-        if split is None and opened.splits:
-            raise ValueError(f"--split: {file} has {', '.join(opened.splits)}, and its section loader names none")
-        return opened.samples if split is None else opened[split]
+        return opened._chosen(given["split"])
 
     try:
         done = _pack(source, given["to"], comm, chosen)

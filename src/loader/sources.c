@@ -108,6 +108,16 @@ static fby_status check_shape(const char *of, const fby__batch_shape *first, con
     return FBY_OK;
 }
 
+/* They differ, and one of both has what it has because nothing was named. */
+static fby_status nothing_named(const char *of, const fby__batch_shape *shape, const char *other, const fby__batch_shape *named,
+                                fby_error *err)
+{
+    return fby__fail(err, FBY_E_ARG,
+                     "no outputs are named for source '%s', which then has every column that can be a tensor, %u, and source '%s' has "
+                     "outputs of its own, %u: name the same outputs for each",
+                     of, shape->n_outputs, other, named->n_outputs);
+}
+
 fby_status fby__loader_resolve_all(fby_loader *l, const fby__asked_source *asked, fby_error *err)
 {
     fby__batch_shape *first = NULL;
@@ -117,6 +127,10 @@ fby_status fby__loader_resolve_all(fby_loader *l, const fby__asked_source *asked
         l->outputs.max_panels = (uint32_t)fby__max_u64(l->outputs.max_panels, l->sources[i].n_panels);
         if (status == FBY_OK && first)
             status = check_shape(l->sources[0].name, first, l->outputs.shape, err);
+        if (status == FBY_E_ARG && first && asked[i].opts->n_outputs == 0 && asked[0].opts->n_outputs > 0)
+            status = nothing_named(l->sources[i].name, l->outputs.shape, l->sources[0].name, first, err);
+        else if (status == FBY_E_ARG && first && asked[i].opts->n_outputs > 0 && asked[0].opts->n_outputs == 0)
+            status = nothing_named(l->sources[0].name, first, l->sources[i].name, l->outputs.shape, err);
         status = fby__source_error(&l->sources[i], status, err);
         if (first) {
             fby__batch_shape_unref(l->outputs.shape);

@@ -19,6 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { SHOWN = 200 }; /* bytes of a line that a message shows */
+
 #define HASH_LINE "  \"rows_hash\": "
 
 static fby_status no_memory(fby_error *err) { return fby__fail_nomem(err, "a pack"); }
@@ -60,10 +62,41 @@ static void first_difference(const char *a, const char *b, const char **out_a, c
     *out_b = line_b;
 }
 
-static int line_length(const char *line)
+static size_t line_length(const char *line)
 {
-    int n = (int)strcspn(line, "\n");
+    size_t n = strcspn(line, "\n");
     return n > 0 && line[n - 1] == ',' ? n - 1 : n;
+}
+
+static size_t at_character(const char *line, size_t i)
+{
+    while (i > 0 && ((uint8_t)line[i] & 0xC0) == 0x80)
+        i--;
+    return i;
+}
+
+/* A member, whose value, where it is long, begins shortly before byte `differs`. */
+static void quote_line(const char *line, size_t differs, char out[SHOWN])
+{
+    const size_t n = line_length(line), name = strcspn(line, ":") + 2;
+    size_t begin = n < SHOWN - 8 || differs < name + 40 ? 0 : at_character(line, differs - 30), end = n;
+    const size_t room = SHOWN - 10 - (begin ? name : 0);
+    if (end - begin > room)
+        end = at_character(line, begin + room);
+    (void)snprintf(out, SHOWN, "%.*s%s%.*s%s", begin ? (int)name : 0, line, begin ? "…" : "", (int)(end - begin), line + begin,
+                   end < n ? "…" : "");
+}
+
+/* What the pack that wrote `line` has in place of a member that only the other has. */
+static const char *in_place_of(const char *line, const char *other)
+{
+    static const char *const kinds[][2] = {{"\"outputs\"", "whole rows"}, {"\"pipeline\"", "no pipeline file"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const size_t n = strlen(kinds[i][0]);
+        if (strncmp(other, kinds[i][0], n) == 0 && strncmp(line, kinds[i][0], n) != 0)
+            return kinds[i][1];
+    }
+    return NULL;
 }
 
 /* The manifest's text as another run wrote it, and ours. folder: what is to be removed if they differ. */
@@ -76,10 +109,20 @@ static fby_status compare(fby__pack *p, const char *kind, const char *folder, co
     if (strcmp(theirs, (const char *)p->plan.data) == 0)
         return FBY_OK;
     first_difference(theirs, (const char *)p->plan.data, &a, &b);
-    const bool source = strncmp(a, "\"source_", 8) == 0;
+    const bool source = strncmp(a, "\"source_", 8) == 0, samples = strncmp(a, "\"samples_", 9) == 0;
+    size_t differs = 0;
+    while (a[differs] && a[differs] == b[differs])
+        differs++;
+    const char *lacks_a = in_place_of(a, b), *lacks_b = in_place_of(b, a);
+    char shown_a[SHOWN], shown_b[SHOWN];
+    quote_line(a, differs, shown_a);
+    quote_line(b, differs, shown_b);
     return fby__fail(err, source ? FBY_E_CHANGED : FBY_E_ARG,
-                     "'%s' holds %s pack %s: it has %.*s, and this one %.*s. Remove '%s' to begin anew", p->to, kind,
-                     source ? "of a source that has changed" : "with other options", line_length(a), a, line_length(b), b, folder);
+                     "'%s' holds %s pack %s: it has %s, and this one %s. Remove '%s' to begin anew", p->to, kind,
+                     source    ? "of a source that has changed"
+                     : samples ? "of other samples (windows, groups, a selection or a split)"
+                               : "with other options",
+                     lacks_a ? lacks_a : shown_a, lacks_b ? lacks_b : shown_b, folder);
 }
 
 static fby_status read_text(const fby__pack *p, const char *folder, const char *name, fby__buf *out, char **out_path, fby_error *err)

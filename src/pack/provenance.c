@@ -85,11 +85,11 @@ fby_status fby__pack_describe(fby__pack *p, bool manifest, fby_error *err)
     failed |= put_member(b, "source_contents", fby__dataset_contents(p->ds));
     failed |= put_member(b, "source_fingerprint", fby_dataset_fingerprint(p->ds));
     failed |= manifest ? put_root(b, p->ds) : 0;
-    if (p->pipeline) {
-        failed |= put_member(b, "samples_identity", fby__pack_pipeline_samples(p->pipeline));
-        failed |= put_member(b, "outputs_hash", fby__pack_pipeline_hash(p->pipeline));
+    if (p->pipeline) { /* texts before hashes: a message that two packs differ quotes the first line that does */
         failed |= put_member(b, "outputs", fby__pack_pipeline_text(p->pipeline));
         failed |= p->o->pipeline ? put_member(b, "pipeline", p->o->pipeline) : 0;
+        failed |= put_member(b, "samples_identity", fby__pack_pipeline_samples(p->pipeline));
+        failed |= put_member(b, "outputs_hash", fby__pack_pipeline_hash(p->pipeline));
     }
     failed |= put_member(b, "shuffle", p->order.shuffled ? "full" : "none");
     failed |= put_number(b, "seed", p->o->seed);

@@ -105,22 +105,68 @@ static const fby__key section_keys[] = {
     FBY__KEY("loader", FBY__WANT_NODE, fby__sections, loader),   FBY__KEY_END,
 };
 
-/* A key of a section that stands beside the sections: the section is named. What looks like a section misspelt is left to read_map(). */
+/* What people write beside the sections, and what is meant. */
+static const struct {
+    const char *key, *meant;
+} other_words[] = {
+    {"windows", "it is a form of samples: samples: {windows: {input: 365, output: 7}}"},
+    {"groups", "it is a form of samples: samples: {groups: {key: event_id}}"},
+    {"cells", "it is a form of samples: samples: {cells: {axes: 2}}"},
+    {"rows", "it is a form of samples: samples: rows"},
+    {"columns", "the section outputs names columns: outputs: {x: {columns: [a, b]}}"},
+    {"features", "the section outputs names columns: outputs: {x: {columns: [a, b]}}"},
+    {"weights", "it is a key of the section mix: mix: {sources: {…}, weights: {…}}"},
+    {"stop", "it is a key of the section mix: mix: {sources: {…}, stop: all}"},
+    {"sources", "it is a key of the section mix: mix: {sources: {a: {data: …}, b: {data: …}}}"},
+    {"num_workers", "there are no worker processes: loader: {threads: 8} read and decode"},
+};
+
+/* The key of a section that is meant: exactly, or the nearest. */
+static const char *option_like(fby_option_set set, const char *key, bool exactly)
+{
+    const char *names[200];
+    size_t n = 0;
+    for (const fby_option *o = fby__option_table(set); o->name && n + 1 < sizeof names / sizeof *names; o++)
+        if (o->flags & FBY_OPTION_IN_FILE) {
+            if (strcmp(o->name, key) == 0)
+                return o->name;
+            names[n++] = o->name;
+        }
+    names[n] = NULL;
+    return exactly ? NULL : fby__nearest(key, names);
+}
+
+/*
+ * What stands beside the sections and is none: a section misspelt is left to read_map(), which names the nearest; of a key of a section the
+ * section is named, and of one misspelt the key too.
+ */
 static fby_status check_level(const fby__reading *r, const fby_node *root)
 {
     static const struct {
         const char *name;
         fby_option_set set;
     } SECTIONS[] = {{"loader", FBY_OPTIONS_LOADER}, {"data", FBY_OPTIONS_OPEN}};
+    const char *names[sizeof section_keys / sizeof *section_keys];
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        names[k] = section_keys[k].name;
     for (size_t i = 0; root->kind == FBY_NODE_MAP && i < root->n; i++) {
-        const char *key = root->keys[i]->text, *names[sizeof section_keys / sizeof *section_keys];
-        for (size_t k = 0; k < sizeof names / sizeof *names; k++)
-            names[k] = section_keys[k].name;
-        for (size_t k = 0; !fby__nearest(key, names) && k < sizeof SECTIONS / sizeof *SECTIONS; k++)
-            for (const fby_option *o = fby__option_table(SECTIONS[k].set); o->name; o++)
-                if ((o->flags & FBY_OPTION_IN_FILE) && strcmp(o->name, key) == 0)
-                    return fby__node_fail(r, root->keys[i], "the file: '%s' is a key of the section %s: write %s: {%s: …}", key,
-                                          SECTIONS[k].name, SECTIONS[k].name, key);
+        const char *key = root->keys[i]->text;
+        if (strcmp(key, "split") == 0 && root->items[i]->kind == FBY_NODE_TEXT) /* else the section splits is meant */
+            return fby__node_fail(r, root->keys[i], "the file: 'split' is a key of the section loader: write loader: {split: …}");
+        for (size_t k = 0; k < sizeof other_words / sizeof *other_words; k++)
+            if (strcmp(other_words[k].key, key) == 0)
+                return fby__node_fail(r, root->keys[i], "the file: unknown key '%s': %s", key, other_words[k].meant);
+        const bool section = fby__nearest(key, names) != NULL;
+        for (size_t k = 0; k < 2 * sizeof SECTIONS / sizeof *SECTIONS; k++) { /* exact ones first */
+            const bool exactly = k < sizeof SECTIONS / sizeof *SECTIONS;
+            const char *in = SECTIONS[k % (sizeof SECTIONS / sizeof *SECTIONS)].name;
+            const char *option = section ? NULL : option_like(SECTIONS[k % (sizeof SECTIONS / sizeof *SECTIONS)].set, key, exactly);
+            if (option && exactly)
+                return fby__node_fail(r, root->keys[i], "the file: '%s' is a key of the section %s: write %s: {%s: …}", key, in, in, key);
+            if (option)
+                return fby__node_fail(r, root->keys[i], "the file: unknown key '%s': did you mean '%s' of the section %s, %s: {%s: …}?",
+                                      key, option, in, in, option);
+        }
     }
     return FBY_OK;
 }
@@ -251,7 +297,10 @@ void fby_pipeline_close(fby_pipeline *p)
     fby__free(p);
 }
 
-const char *fby_pipeline_default_split(const fby_pipeline *p) { return p ? p->loader_split : NULL; }
+const char *fby_pipeline_default_split(const fby_pipeline *p)
+{
+    return !p ? NULL : p->mixture ? p->mixture->loader_split : p->loader_split;
+}
 
 const fby_node *fby_pipeline_tree(const fby_pipeline *p) { return p ? p->root : NULL; }
 
@@ -303,7 +352,7 @@ fby_status fby_pipeline_dataset(fby_pipeline *p, fby_dataset **out, fby_error *e
     return FBY_OK;
 }
 
-static fby_status no_split(fby_pipeline *p, const char *split, fby_error *err)
+static fby_status no_split(const fby_pipeline *p, const char *split, fby_error *err)
 {
     char names[400] = "";
     const char *name;
@@ -358,14 +407,17 @@ fby_status fby_pipeline_outputs(fby_pipeline *p, fby_loader_opts *out, fby_error
     return FBY__SIZED_OUT(fby_loader_opts, batch_size, &opts, out, err);
 }
 
-/* The split that is meant: the one given, or what the file says. */
-static fby_status which_split(const fby_pipeline *p, const char *given, const char **out, fby_error *err)
+fby_status fby_pipeline_choose_split(const fby_pipeline *p, const char *named, const char **out, fby_error *err)
 {
-    const char *first = fby_pipeline_split(p, 0);
-    *out = given ? given : p->loader_split;
-    if (!*out && first) /* all samples would hold the test part as well: that must be meant */
+    if (!p || !out)
+        return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the split are needed");
+    const char *first = fby_pipeline_split(p, 0), *split = named ? named : fby_pipeline_default_split(p);
+    if (!split && first) /* all samples would hold the test part as well: that must be meant */
         return fby__fail(err, FBY_E_ARG, "%s: which split? Name one ('%.60s'), or put split: %.60s into the section loader", p->file, first,
                          first);
+    if (split && !fby__has_split(p, split))
+        return no_split(p, split, err);
+    *out = split;
     return FBY_OK;
 }
 
@@ -377,7 +429,7 @@ static fby_status loader_opts(fby_pipeline *p, const char *split, fby_loader_opt
         return p->loader_node ? fby__fail(err, FBY_E_ARG, "%s:%u:%u: loader: batch_size is missing", p->file, p->loader_node->line,
                                           p->loader_node->column)
                               : fby__fail(err, FBY_E_ARG, "%s: the section loader is missing: loader: {batch_size: …}", p->file);
-    FBY__TRY(which_split(p, split, &split, err));
+    FBY__TRY(fby_pipeline_choose_split(p, split, &split, err));
     if (p->mix.n_sources == 0) { /* else samples and outputs are the sources' */
         FBY__TRY(fby_pipeline_samples(p, split, &opts.samples, err));
         FBY__TRY(take_outputs(p, &opts, err));
@@ -393,9 +445,7 @@ fby_status fby_pipeline_mix(fby_pipeline *p, const char *split, fby_mix *out, fb
         return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the mixture are needed");
     if (p->mix.n_sources == 0)
         return fby__fail(err, FBY_E_ARG, "%s: the file describes no mixture: it has no section mix", p->file);
-    FBY__TRY(which_split(p, split, &split, err));
-    if (split && !fby__has_split(p, split))
-        return no_split(p, split, err);
+    FBY__TRY(fby_pipeline_choose_split(p, split, &split, err));
     FBY__TRY(fby__open_mix(p, split, &mix, err));
     return FBY__SIZED_OUT(fby_mix, n_samples, &mix, out, err);
 }

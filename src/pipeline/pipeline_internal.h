@@ -213,6 +213,8 @@ fby_status fby__read_moments(fby_pipeline *p, const fby__reading *r, const fby_n
 fby_status fby__check_moments(const fby_pipeline *p, const fby__reading *r);
 fby__lookup_spec *fby__find_lookup(fby_pipeline *p, const char *name);
 fby__moments_spec *fby__find_moments(fby_pipeline *p, const char *name);
+/** An error at `node`: there are none of that name, the nearest, and where a source's own would stand. */
+fby_status fby__no_moments(const fby_pipeline *p, const fby__reading *r, const fby_node *node, const char *what, const char *name);
 /** Read and fit what outputs need, and put it into them. */
 fby_status fby__meet_needs(fby_pipeline *p, const fby__reading *r);
 void fby__tables_fini(fby_pipeline *p);

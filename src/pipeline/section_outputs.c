@@ -1,5 +1,4 @@
 /* The section outputs: columns, steps, layouts and operations of each; section_make.c has what is made of columns. */
-#include "base/nearest.h"
 #include "pipeline/pipeline_internal.h"
 
 #include <math.h>
@@ -115,16 +114,8 @@ static fby_status read_standardize(fby_pipeline *p, const fby__reading *r, const
     if (node->kind != FBY_NODE_TEXT)
         return fby__node_fail(r, node, "%s: the name of one of the moments, or {mean: …, std: …}, is expected", what);
     const fby__moments_spec *moments = fby__find_moments(p, node->text);
-    if (!moments) {
-        const char *names[64];
-        size_t n = 0;
-        for (; n < p->n_moments && n < 63; n++)
-            names[n] = p->moments[n].name;
-        names[n] = NULL;
-        const char *near = fby__nearest(node->text, names);
-        return fby__node_fail(r, node, "%s: there are no moments '%.60s'%s%s%s", what, node->text, near ? ": did you mean '" : "",
-                              near ? near : "", near ? "'?" : " in the section moments");
-    }
+    if (!moments)
+        return fby__no_moments(p, r, node, what, node->text);
     if (moments->by)
         return fby__node_fail(r, node,
                               "%s: the moments '%.60s' are of groups (by: %.60s): give them as the output's own key: standardize: %.60s",
@@ -430,7 +421,7 @@ static fby_status need_group_moments(fby_pipeline *p, const fby__reading *r, con
                                    : "%s: by is missing: the column whose value is looked up in '%.60s'",
                               where, s.table);
     if (s.moments && !moments)
-        return fby__node_fail(r, node, "%s: there are no moments '%.60s' in the section moments", where, s.moments);
+        return fby__no_moments(p, r, node, where, s.moments);
     if (moments && !moments->by)
         return fby__node_fail(r, node,
                               "%s: the moments '%.60s' are of no groups: standardize with them among the ops: ops: [standardize: %.60s]",

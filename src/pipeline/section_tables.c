@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "base/nearest.h"
 #include "block/schema.h"
 #include "dataset/dataset.h"
 
@@ -215,8 +216,9 @@ fby_status fby__check_moments(const fby_pipeline *p, const fby__reading *r)
                                   m->name, m->split);
         if (m->by && p->mix.n_sources)
             return fby__node_fail(r, fby__node_get(m->node, "by"),
-                                  "moments '%.80s': by a key they are of one data set: fit them in the section moments of a source",
-                                  m->name);
+                                  "moments '%.80s': by a key they are of one data set: write them into the section moments of every source "
+                                  "whose outputs use them (mix: {sources: {%.60s: {moments: …}}})",
+                                  m->name, p->mix.names[0]);
     }
     return FBY_OK;
 }
@@ -235,6 +237,26 @@ fby__moments_spec *fby__find_moments(fby_pipeline *p, const char *name)
         if (strcmp(p->moments[i].name, name) == 0)
             return &p->moments[i];
     return p->mixture ? fby__find_moments(p->mixture, name) : NULL;
+}
+
+fby_status fby__no_moments(const fby_pipeline *p, const fby__reading *r, const fby_node *node, const char *what, const char *name)
+{
+    const char *names[64];
+    size_t n = 0, own = 0;
+    for (const fby_pipeline *in = p; in; in = in->mixture)
+        for (size_t i = 0; i < in->n_moments && n < sizeof names / sizeof *names - 1; i++)
+            names[n++] = in->moments[i].name;
+    names[n] = NULL;
+    const char *near = fby__nearest(name, names);
+    if (near)
+        return fby__node_fail(r, node, "%s: there are no moments '%.60s': did you mean '%s'?", what, name, near);
+    if (!p->mixture)
+        return fby__node_fail(r, node, "%s: there are no moments '%.60s' in the section moments", what, name);
+    while (p->mixture->mix.sources[own] != p)
+        own++;
+    return fby__node_fail(r, node,
+                          "%s: there are no moments '%.60s' of source '%.60s' (mix: {sources: {%.60s: {moments: …}}}), nor of the file",
+                          what, name, p->mixture->mix.names[own], p->mixture->mix.names[own]);
 }
 
 /* --- opening tables ------------------------------------------------------------------------------------------------------------------------ */

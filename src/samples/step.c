@@ -66,7 +66,13 @@ fby_status fby__step_never_fits(const fby__sample_base *base, const fby_samples_
     }
     const char *lead = base->first_rise != 0 ? "; from the first row to the second it is " : "";
     if (*lead)
-        say(rise, sizeof rise, base->first_rise, unit, o->step_text != NULL);
+        say(rise, sizeof rise, fabs(base->first_rise), unit, o->step_text != NULL);
+    if (base->first_rise < 0)
+        return fby__fail(
+            err, FBY_E_ARG,
+            "no window of %llu rows fits: '%s' falls, from the first row to the second by %s, and rows of a window rise in time: "
+            "sort the rows of each series by it, and write the file again",
+            (unsigned long long)base->length, o->time, rise);
     if (!o->step)
         return fby__fail(
             err, FBY_E_ARG,

@@ -21,10 +21,10 @@ static fby_status wrong_type(const fby__make_spec *spec, uint32_t column, const 
         (void)snprintf(place, sizeof place, "column %u of its key holds", column + 1);
     (void)snprintf(
         what, sizeof what,
-        "cannot be found in %s: %s %s; make both whole numbers, or both strings%s (the table's dtypes state the type of a CSV file's "
-        "column: %.100s as %s)",
+        "cannot be found in %s: %s %s; make both whole numbers, or both strings%s (dtypes of the table read that column of a CSV file "
+        "as %s)",
         keys, place, table->text ? "strings" : "whole numbers", of == table ? "" : ", and name the columns in the order of the table's key",
-        spec->columns[column].name, table->text ? "int64" : "str");
+        table->text ? "int64" : "str");
     return fby__make_refuse_column(spec, column, what, err);
 }
 

@@ -7,6 +7,7 @@ Expected texts lie in tests/cli/expected; durations and other figures of the clo
 import base64
 import datetime
 import decimal
+import gzip
 import json
 import math
 import os
@@ -759,12 +760,12 @@ def test_plan_takes_data(arrays, env):
     "content, message, next_step",
     [
         (b"PAR1\0\0", "p.yaml: byte 4: control characters are not allowed: this is no YAML, which is text", "docs/pipelines.md shows a pipeline file"),
-        (b"a: [1, {\n", "no valid YAML", "mend the file at the place"),
-        (b"hello\n", "a map of options is expected, not the text 'hello'", "docs/pipelines.md has all"),
-        (b"", "the file is empty", "mend the file"),
+        (b"a: [1, {\n", "no valid YAML", "mend or restore the file"),
+        (b"hello\n", "a map of options is expected, not the text 'hello'", "docs/pipelines.md, which has every key"),
+        (b"", "the file is empty", "mend or restore the file"),
         (b"data: {paths: train.h5}\noutputs: {x: {columns: [label]}}\nloader: {batch_size: 10, memory: 1}\n", "memory budget", "--set loader.memory=…"),
         (b"data: {paths: train.h5}\noutputs: {x: {columns: [name], dtype: float32}}\nloader: {batch_size: 10}\n", "output 'x': strings",
-         "the key that is named"),
+         "docs/pipelines.md, which has every key"),
     ],
 )  # fmt: skip
 def test_plan_says_what_is_wrong_of_a_pipeline_file(arrays, env, content, message, next_step):
@@ -773,6 +774,28 @@ def test_plan_says_what_is_wrong_of_a_pipeline_file(arrays, env, content, messag
     assert result.returncode in (1, 2) and result.stdout == ""
     assert message in result.stderr and next_step in result.stderr.split("  try: ")[1], result.stderr
     assert run(["plan", "--help"], env).stdout.count(re.search(r"--[a-z-]+|$", result.stderr.split("  try: ")[1])[0]) >= 1
+
+
+@pytest.mark.parametrize(
+    "data, more, message, wrong",
+    [
+        ("tagged", "", "tags (!…) are not used here", "column"),  # of YAML: there is no column to leave out
+        ("rows.csv.gz", "", "UTF-16", "column"),
+        ("broken.parquet", "", "broken.parquet", "at the place"),  # the pipeline file is as it should be
+        ("rows.csv", "loader: {batch_size: 2, split: no}", "there is no split 'no'", "the key that is named"),
+        ("rows.csv", "lookups: {t: {paths: side.csv, key: id}}\noutputs: {x: {lookup: t, on: id}}\nloader: {batch_size: 3}", "a default would stand in",
+         "float64"),
+    ],
+)  # fmt: skip
+def test_no_try_contradicts_the_cure_in_the_message(tmp_path, env, data, more, message, wrong):
+    (tmp_path / "rows.csv").write_text("id,v\n1,2\n3,4\n")
+    (tmp_path / "side.csv").write_text("id,w\n1,2\n")
+    (tmp_path / "rows.csv.gz").write_bytes(gzip.compress("id,v\n1,2\n".encode("utf-16")))
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1" + bytes(60) + b"PAR1")
+    (tmp_path / "p.yaml").write_text(f"data: {{paths: {'!x a' if data == 'tagged' else data}}}\n{more or 'loader: {batch_size: 2}'}\n")
+    result = run(["bench", tmp_path / "p.yaml", "--batches", 1], env)
+    assert result.returncode in (1, 2) and message in result.stderr, result.stderr
+    assert not any(wrong in advice for advice in re.findall(r"^  try: (.*)", result.stderr, re.MULTILINE)), result.stderr
 
 
 def test_options_of_data_and_of_pipeline_files_are_told_apart(arrays, env):

@@ -110,6 +110,20 @@ def test_a_column_that_is_not_there_says_why_and_what_to_do(several, column, why
                 ask()
 
 
+def test_a_soft_link_to_nothing_is_left_out_and_a_loader_of_all_columns_says_so(several, tmp_path):
+    with h5py.File(several, "a") as file:
+        file["gone"] = h5py.SoftLink("/nowhere")
+    for _ in range(2):  # the second time from the index cache
+        with fb.open(several, cache_dir=tmp_path / "cache") as ds:
+            assert "gone" not in ds.columns and "'gone' is left out: a soft link to nothing" in " ".join(ds.notes)
+            with pytest.warns(UserWarning, match="'gone'.*: a soft link to nothing"), ds.loader(batch_size=10):
+                pass
+    with h5py.File(several, "a") as file:
+        file["nowhere"] = file["weights"][()]
+    with fb.open(several, cache_dir=tmp_path / "cache") as ds:
+        assert {"gone", "nowhere"} & set(ds.columns)
+
+
 def test_what_is_left_out_cannot_be_read_or_be_a_table_for_the_same_reason(several):
     with h5py.File(several, "a") as file:
         h5py.h5d.create(file.id, b"when", h5py.h5t.UNIX_D32LE, h5py.h5s.create_simple((500,)))

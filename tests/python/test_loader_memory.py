@@ -1,5 +1,6 @@
 """What memory= and warmup= may say, in Python and pipeline files: shares of what is free, all of the data, full superbatches from the first on."""
 
+import pathlib
 import re
 import subprocess
 import sys
@@ -194,3 +195,18 @@ def test_pages_of_long_values_are_in_the_budget(tmp_path):
         with ds.loader("s", batch_size=16, memory=memory, threads=1, framework="numpy") as loader:
             assert sum(1 for _ in loader) == 75
             assert loader.report().budget_peak_bytes <= memory + (8 << 20)  # the page is 51 MB
+
+
+def test_the_docs_say_how_many_files_the_first_batches_mix(tmp_path):
+    """Of superbatch="50 blocks", files of one block and 8 streams."""
+    for k in range(400):
+        pq.write_table(pa.table({"k": np.full(512, k, np.int32)}), tmp_path / f"{k:03}.parquet")
+    options = {"batch_size": 512, "superbatch": "50 blocks", "memory": "256MiB", "framework": "numpy", "threads": 2}
+    with fb.open(tmp_path, cache_dir="").rows().loader("k", **options) as loader:
+        grown = [len(np.unique(batch["k"])) for batch in loader]
+    with fb.open(tmp_path, cache_dir="").rows().loader("k", warmup=False, **options) as loader:
+        full = [len(np.unique(batch["k"])) for batch in loader]
+    assert grown[:16] == [8] * 16 and grown[16:40] == [24] * 24  # 5 % of the epoch are 20 batches
+    assert grown[100:300] == [48] * 200 and full[:40] == [48] * 40
+    text = (pathlib.Path(__file__).parents[2] / "docs/loader.md").read_text().replace("\n", " ")
+    assert "the first batches have samples of 8 files, the next ones of 24, and later ones of 48" in text

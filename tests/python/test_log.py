@@ -2,11 +2,13 @@
 
 import logging
 import os
+import signal
 import time
 
 import pytest
 
 import forebay as fb
+from interrupts import default_sigint
 
 np = pytest.importorskip("numpy")
 
@@ -81,3 +83,26 @@ def test_the_command_reads_it_too(path):
     command = [cli, "bench", path, "--seconds", "0.2", "--batch-size", "500"]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "FOREBAY_LOG": "info"})
     assert "forebay: epoch " in done.stderr
+
+
+@default_sigint()
+def test_ctrl_c_while_a_message_is_shown_ends_the_program(path):
+    class Interrupted(logging.Handler):
+        def emit(self, record):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)  # Python's handler raises here
+
+    logger, handler = logging.getLogger("forebay"), Interrupted(logging.INFO)
+    before = logger.level
+    logger.setLevel(logging.INFO)
+    try:
+        with fb.open(path).loader({"x": "x"}, batch_size=500) as loader:
+            batches = iter(loader)
+            logger.addHandler(handler)
+            with pytest.raises(KeyboardInterrupt):
+                for _ in batches:  # when the epoch ends, the library says so
+                    pass
+                time.sleep(1)
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)

@@ -57,8 +57,14 @@ def test_a_step_that_never_fits_is_said(folder):
     refused(lambda: ds.windows(10, time="time", step="1 hour"), ValueError, "never goes on by the step 1 hour from", "to the second it is 1 day:")
     assert len(ds.windows(10, time="time", step=datetime.timedelta(days=1))) == 182
     pq.write_table(pa.table({"t": [3.0, 2.0, 1.0]}), folder / "c.parquet")
-    refused(lambda: fb.open(folder / "c.parquet").windows(2, time="t"), ValueError, "'t' never rises from one row to the next", "it is -1",
-            "rows in its order?")
+    falling = fb.open(folder / "c.parquet")
+    for step in (None, 1):
+        refused(lambda: falling.windows(2, time="t", step=step), ValueError, "'t' falls, from the first row to the second by 1,", "sort the rows")  # noqa: B023
+    days = pa.array([datetime.datetime(2020, 1, day) for day in (3, 2, 1)], pa.timestamp("us"))
+    pq.write_table(pa.table({"t": days}), folder / "d.parquet")
+    refused(lambda: fb.open(folder / "d.parquet").windows(2, time="t", step="1 day"), ValueError, "'t' falls, from the first row to the second by 1 day")
+    pq.write_table(pa.table({"t": [1.0, 1.0, 1.0]}), folder / "e.parquet")
+    refused(lambda: fb.open(folder / "e.parquet").windows(2, time="t"), ValueError, "'t' never rises from one row to the next", "rows in its order?")
 
 
 def test_dates_as_text_are_told_from_dates(folder):
@@ -101,7 +107,7 @@ def test_keys_of_a_table_that_are_text_there_and_numbers_here(tmp_path):
         return next(iter(ds.loader({"y": fb.lookup(table, on="k", columns="y")}, batch_size=2, shuffle=False, framework="numpy")))["y"].tolist()
 
     for ds, path, dtype, said in ((names, digits, str, "str"), (numbers, zeros, "int64", "int64")):
-        refused(lambda: values(ds, fb.Lookup(path, "k")), fb.UnsupportedError, "table's dtypes", f"column: k as {said})")  # noqa: B023
+        refused(lambda: values(ds, fb.Lookup(path, "k")), fb.UnsupportedError, f"(dtypes of the table read that column of a CSV file as {said})")  # noqa: B023
         assert values(ds, fb.Lookup(path, "k", dtypes={"k": dtype})) == [2.0, 1.0]
     refused(lambda: fb.Lookup([fb.open(digits), fb.open(zeros)], "k"), fb.SchemaError, "the key 'k' is a string in table 1", "k as str")
     assert fb.Lookup([[digits], [zeros]], "k", dtypes={"k": str}).keys == ["11", "12", "011", "012"]
@@ -354,3 +360,27 @@ def test_words_that_a_column_or_a_loader_does_not_take_are_told_what_they_have()
         ds.loader("v", batch_size=2, superbatch="50 blks")
     with pytest.raises(fb.DataError, match=r"unless first_wins=True \(of a pipeline file: first_wins: true\) lets the first one count"):
         fb.Lookup({"id": [1, 1], "p": [1, 2]}, "id")
+
+
+def test_what_has_samples_is_no_samples_to_pack(folder, tmp_path):
+    samples = fb.open(folder).rows()
+    outputs = {"x": "x"}
+    (tmp_path / "plain.yaml").write_text(f"data: {{paths: {folder}}}\noutputs: {{x: x}}\n")
+    (tmp_path / "split.yaml").write_text(f"data: {{paths: {folder}}}\nsplits: {{train: 0.5, val: 0.5}}\noutputs: {{x: x}}\n")
+    refused(lambda: fb.pack(fb.pipeline(tmp_path / "plain.yaml"), tmp_path / "out"), TypeError, "fb.pack(pipeline.samples, to)")
+    refused(lambda: fb.pack(fb.pipeline(tmp_path / "split.yaml"), tmp_path / "out"), TypeError, "one of its splits, fb.pack(pipeline['train'], to)")
+    parts = samples.split(train=0.5, val=0.5, by="files")
+    refused(lambda: fb.pack(parts, tmp_path / "out", outputs=outputs), TypeError, "fb.pack(parts['train'], to, outputs={…})")
+    with samples.loader(outputs, batch_size=2) as loader:
+        refused(lambda: fb.pack(loader, tmp_path / "out"), TypeError, "fb.pack(loader.dataset, to, outputs={…})")
+        assert fb.pack(loader.dataset, tmp_path / "out", outputs=outputs).rows == 200  # what it says works
+    assert fb.pack(fb.pipeline(tmp_path / "split.yaml")["train"], tmp_path / "train").rows == 100
+
+
+def test_a_source_of_a_mixture_whose_outputs_are_not_named():
+    a, b = fb.open({"u": np.arange(4.0), "v": np.arange(4.0)}), fb.open({"u": np.arange(4.0), "v": np.arange(4.0)})
+    mixture = fb.mix({"a": a, "b": b})
+    said = ("no outputs are named for source", "every column that can be a tensor, 2,", "has outputs of its own, 1:", "name the same outputs for each")
+    refused(lambda: mixture.loader({"a": {"u": "u"}, "b": None}, batch_size=2), ValueError, "source 'b'", *said)
+    refused(lambda: mixture.loader({"a": None, "b": {"u": "u"}}, batch_size=2), ValueError, "source 'a'", *said)
+    assert set(mixture.loader({"a": {"u": "u", "v": "v"}, "b": None}, batch_size=2).outputs) == {"u", "v"}

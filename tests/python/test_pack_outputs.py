@@ -209,11 +209,16 @@ def test_scalars_lists_and_text_go_to_parquet(tmp_path):
 def test_an_unfinished_pack_of_other_outputs_or_samples_is_not_gone_on_with(tmp_path):
     ds = fb.open(basins(tmp_path / "src"))
     fb.pack_task(ds.windows(24), tmp_path / "out", "plan:0", outputs={"x": "prcp"})
-    with pytest.raises(ValueError, match="outputs_hash"):
+    with pytest.raises(ValueError, match='with other options: it has "outputs": .*prcp.*, and this one "outputs": .*prcp.*scale'):
         fb.pack(ds.windows(24), tmp_path / "out", outputs={"x": fb.col("prcp").scale(2.0)})
-    with pytest.raises(ValueError, match="samples_identity"):
+    many = {f"output_{i:03}": fb.col("prcp").scale(1.0 + i) for i in range(30)}
+    fb.pack_task(ds.windows(24), tmp_path / "many", "plan:0", outputs=many)
+    with pytest.raises(ValueError, match=r'it has "outputs": ….*scale: 3e\+01.*, and this one "outputs": ….*scale: 77') as refused:
+        fb.pack(ds.windows(24), tmp_path / "many", outputs={**many, "output_029": fb.col("prcp").scale(77.0)})
+    assert len(str(refused.value)) < 800  # what differs, and not all that is the same
+    with pytest.raises(ValueError, match='it has "pipeline": ".*4,308 windows>", and this one "pipeline": ".*2,156 windows>"'):
         fb.pack(ds.windows(24, stride=2), tmp_path / "out", outputs={"x": "prcp"})
-    with pytest.raises(ValueError, match="has .outputs_hash|samples_identity"):
+    with pytest.raises(ValueError, match='it has "outputs": .*, and this one whole rows'):
         fb.pack(ds, tmp_path / "out")
 
 
@@ -269,6 +274,30 @@ def test_the_file_is_kept_apart_from_what_is_set(tmp_path):
     assert kept == PIPELINE.strip() + "\n# --set samples.windows.stride=2\n"
     fb.pack(fb.pipeline(tmp_path / "p.yaml", {"samples.windows.stride": 2})["train"], tmp_path / "python")
     assert fb.open(tmp_path / "python").attrs["forebay.pipeline"] == kept
+
+
+@needs_cli
+def test_a_pack_says_which_split_it_is_of_where_the_file_names_another(tmp_path):
+    basins(tmp_path / "src", files=5)
+    (tmp_path / "p.yaml").write_text(PIPELINE.strip())
+    pipeline = fb.pipeline(tmp_path / "p.yaml", {"samples.windows.stride": 2})
+    for split, note in (("train", ""), ("test", "# --split test\n")):
+        command = [CLI, "pack", "--outputs", tmp_path / "p.yaml", "--set", "samples.windows.stride=2", "--split", split]
+        subprocess.run([*command, "--to", tmp_path / split, "--no-cache"], check=True)
+        fb.pack(pipeline[split], tmp_path / f"python_{split}")
+        assert fb.open(tmp_path / split).attrs["forebay.pipeline"] == PIPELINE.strip() + f"\n# --set samples.windows.stride=2\n{note}"
+        assert contents(tmp_path / f"python_{split}") == contents(tmp_path / split)
+    fb.pack(pipeline.samples, tmp_path / "all")
+    assert fb.open(tmp_path / "all").attrs["forebay.pipeline"].endswith("# all samples, of no split\n")
+
+
+@needs_cli
+def test_a_file_whose_split_is_not_named_is_not_packed(tmp_path):
+    basins(tmp_path / "src", files=5)
+    (tmp_path / "p.yaml").write_text(PIPELINE.replace(", split: train", ""))
+    for more, match in (((), "which split? Name one ('train')"), (("--split", "val"), "there is no split 'val'")):
+        done = subprocess.run([CLI, "pack", "--outputs", tmp_path / "p.yaml", "--to", tmp_path / "no", *more], capture_output=True, text=True)
+        assert done.returncode == 2 and match in done.stderr and "try: --split with one of its splits" in done.stderr, done.stderr
 
 
 @needs_cli

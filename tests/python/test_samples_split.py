@@ -337,3 +337,19 @@ def test_a_pipeline_file_is_told_what_does_not_fit(tmp_path, samples, how, says)
     (tmp_path / "p.yaml").write_text(PIPELINE.format(samples=samples, how=how))
     with pytest.raises((ValueError, fb.Error), match=says):
         fb.pipeline(tmp_path / "p.yaml").loader()
+
+
+def test_the_rule_by_target_keeps_the_windows_that_the_other_loses_to_warm_up(tmp_path):
+    rows, fractions, inputs, output = [900, 700, 1100, 450, 380, 2000], {"train": 0.7, "val": 0.15, "test": 0.15}, 90, 7
+    for k, n in enumerate(rows):
+        pq.write_table(pa.table({"x": np.arange(n)}), tmp_path / f"{k}.parquet")
+    windows, length = fb.open(tmp_path).windows(inputs, output), inputs + output
+    by_target, inside = dict.fromkeys(fractions, 0), dict.fromkeys(fractions, 0)
+    for n in rows:
+        ends = [int(f * n + 1e-6) for f in (0, 0.7, 0.85, 1)]
+        for name, lo, hi in zip(fractions, ends, ends[1:]):
+            by_target[name] += max(0, min(hi, n - output + 1) - max(lo, inputs))  # first rows of an output
+            inside[name] += max(0, hi - lo - length + 1)
+    assert {name: len(part) for name, part in windows.split(**fractions, by="time", at="target").items()} == by_target
+    assert {name: len(part) for name, part in windows.split(**fractions, by="time").items()} == inside
+    assert sum(by_target.values()) == len(windows) and sum(inside.values()) < 0.8 * len(windows)

@@ -259,7 +259,7 @@ FBY_API void fby_loader_close(fby_loader *loader);
 /**
  * Begin an epoch: cancels what was under way, prefetching starts. Without it, fby_loader_next begins epoch 0, and after
  * FBY_END the next one. An epoch that has begun and given no batch yet goes on as it is; so does one that is begun at the batch that comes
- * next. What fby_loader_cancel did before is over; a cancel while this function runs holds.
+ * next. What fby_loader_cancel did before is over; a cancel while this function runs holds: FBY_E_CANCELLED, here or of the next batch.
  *
  * Threads: the consumer's. Blocks: until what was under way has stopped; reads that have begun and a transform that runs are waited for.
  */

@@ -56,7 +56,7 @@ typedef struct fby_pack_opts {
      * NULL, or what a loader with these outputs and samples delivers, in place of rows and columns: sample i goes to π(i), and each output becomes
      * a column of its name. Arrays are fixed-size lists; what varies in length, padded or not, is a list. What another epoch would have otherwise
      * (random crops and masks, draws of rows, samples drawn by weights) is FBY_E_UNSUPPORTED, with the output's name. Of the options outputs and
-     * samples are looked at, and nothing else.
+     * samples are taken, a transform is FBY_E_UNSUPPORTED, and the others are not looked at.
      */
     const fby_loader_opts *loader;
     const char *pipeline; /* with loader: NULL, or a text that the pack keeps as what it was made by, such as the pipeline file */

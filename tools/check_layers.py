@@ -74,7 +74,7 @@ FOREIGN = [
 ]
 # Calls that have one home in src/: (pattern, folders that may call, why). Tests, fuzzers and benchmarks may call what they like.
 CALLS = [
-    (r"(->|\.)(decode_panel|decode_arrow|locate)\s*\(|\bfby__locate\s*\(|\bfby__(pq|h5|csv|arrow)_decode_(panel|arrow)\s*\(",
+    (r"(->|\.)(decode_panel|decode_arrow|locate)\s*\(|\bfby__locate\s*\(|\bfby__\w+_(decode_panel|decode_arrow|locate)\b",
      ["src/read", "src/format"], "blocks are located and decoded by the reader"),
 ]
 PRIVATE = re.compile(r"(^|[/_])(internal|impl|state)\.h$")  # shared by the files of one module only

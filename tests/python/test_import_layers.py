@@ -1,9 +1,11 @@
-"""tools/check_layers.py sees imports that go up, round, or hide in a function."""
+"""tools/check_layers.py sees calls that have one home, and imports that go up, round, or hide in a function."""
 
 import importlib.util
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 spec = importlib.util.spec_from_file_location("check_layers", Path(__file__).parents[2] / "tools/check_layers.py")
 check_layers = importlib.util.module_from_spec(spec)
@@ -16,6 +18,28 @@ def rules(folder, **files):
     for name, text in files.items():
         (folder / f"{name}.py").write_text(text)
     return [(path.stem, line, rule) for path, line, rule in check_layers.check_package(folder, TIERS)[0]]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "status = table->ops->decode_panel(&request, scratch, err);",
+        "status = ops.decode_arrow(&request, scratch, out, err);",
+        "status = fby__locate(&request, err);",
+        *(f"return fby__{name}_decode_{what}(request, scratch, err);" for name in ("pq", "h5", "csv", "ipc", "arrow") for what in ("panel", "arrow")),
+    ],
+)
+def test_a_block_that_is_decoded_outside_the_reader_is_found(call, tmp_path, monkeypatch, capsys):
+    (tmp_path / "python/forebay").mkdir(parents=True)
+    for folder in ("read", "format", "loader"):
+        (tmp_path / "src" / folder).mkdir(parents=True)
+        (tmp_path / "src" / folder / "planted.c").write_text(f"static int x;\n    {call}\n")
+    monkeypatch.setattr(check_layers, "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["check_layers.py"])
+    assert check_layers.main() == 1
+    assert capsys.readouterr().out == (
+        f"src/loader/planted.c:2: {call}: blocks are located and decoded by the reader\ncheck_layers: 0 includes and imports, 1 violations\n"
+    )
 
 
 def test_imports_go_down_at_the_top_of_a_file(tmp_path):

@@ -7,6 +7,7 @@
 #include "pipeline/pipeline_internal.h"
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "options/options.h"
 
 #include <errno.h>
@@ -26,12 +27,17 @@ enum { FLOW_ITEMS = 16 };
 
 typedef struct writer {
     yaml_emitter_t emitter;
-    FILE *file;
+    FILE *file;    /* NULL: into text */
+    fby__buf text; /* owned */
     const char *path;
     fby_error *err;
 } writer;
 
-static int write_some(void *user, unsigned char *bytes, size_t n) { return fwrite(bytes, 1, n, ((writer *)user)->file) == n; }
+static int write_some(void *user, unsigned char *bytes, size_t n)
+{
+    writer *w = user;
+    return w->file ? fwrite(bytes, 1, n, w->file) == n : fby__buf_put(&w->text, bytes, n) == 0;
+}
 
 /* An event that could not be made is out of memory, or a text that is no UTF-8. */
 static fby_status emit(writer *w, yaml_event_t *event, int made)
@@ -40,7 +46,7 @@ static fby_status emit(writer *w, yaml_event_t *event, int made)
         return fby__fail(w->err, FBY_E_ARG, "%s: a text that is no valid UTF-8, or out of memory", w->path);
     if (yaml_emitter_emit(&w->emitter, event))
         return FBY_OK;
-    if (w->emitter.error == YAML_MEMORY_ERROR)
+    if (w->emitter.error == YAML_MEMORY_ERROR || (w->emitter.error == YAML_WRITER_ERROR && !w->file))
         return fby__fail_nomem(w->err, "a YAML file");
     if (w->emitter.error == YAML_WRITER_ERROR)
         return fby__fail_errno(w->err, errno ? errno : EIO, "%s", w->path);
@@ -255,17 +261,13 @@ fby_status fby__outputs_text(const fby_output *outputs, size_t n, char **out, fb
     fby__arena arena = {0};
     fby__describing d = {.r = {.arena = &arena, .file = "the outputs", .base_dir = "", .err = err}};
     const fby_node *root = &empty;
-    char *text = NULL;
-    size_t bytes;
+    writer w = {.path = "the outputs", .err = err};
     fby_status status = add_outputs(&d, outputs, n, &root);
-    writer w = {.path = "the outputs", .err = err, .file = status == FBY_OK ? open_memstream(&text, &bytes) : NULL};
     if (status == FBY_OK)
-        status = w.file ? emit_document(&w, root) : fby__fail_nomem(err, "the text of outputs");
-    if (w.file && fclose(w.file) != 0 && status == FBY_OK)
+        status = emit_document(&w, root);
+    if (status == FBY_OK && !(*out = fby__strndup((const char *)w.text.data, w.text.n)))
         status = fby__fail_nomem(err, "the text of outputs");
-    if (status == FBY_OK && !(*out = fby__strdup(text)))
-        status = fby__fail_nomem(err, "the text of outputs");
-    free(text); /* open_memstream's */
+    fby__buf_fini(&w.text);
     fby__arena_fini(&arena);
     return status;
 }

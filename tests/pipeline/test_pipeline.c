@@ -1,4 +1,5 @@
 /* Pipeline files: what is refused and where, what they open, and that a loader of one gives what a loader by hand gives. */
+#include "pipeline/pipeline.h"
 #include "pipeline/pipeline_internal.h"
 #include "support/loader_fixture.h"
 
@@ -492,7 +493,12 @@ static void every_allocation_may_fail(void **state)
             status = fby_pipeline_outputs(p, &outputs, &err);
         if (status == FBY_OK)
             status = fby_tree_write(fby_pipeline_tree(p), &outputs, NULL, NULL, 0, "out.yaml", &err);
+        char *text = NULL;
+        if (status == FBY_OK)
+            status = fby__outputs_text(outputs.outputs, outputs.n_outputs, &text, &err);
         fby__alloc_fail_at(0);
+        assert_int_equal(status == FBY_OK, text != NULL);
+        fby__free(text);
         fby_pipeline_close(p);
         if (status == FBY_OK)
             break;

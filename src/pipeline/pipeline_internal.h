@@ -5,7 +5,7 @@
  *     section_data.c      data, loader
  *     section_mix.c       mix: sources, each a pipeline of its own
  *     section_samples.c   samples, and splits of them
- *     section_steps.c     samples, splits: some of the samples, or some more than once
+ *     section_choices.c     samples, splits: some of the samples, or some more than once
  *     section_tables.c    lookups, moments: read from files or fitted when an output needs them
  *     section_outputs.c   outputs: columns, steps, layouts, operations
  *     section_make.c      outputs: what is made of columns (forebay/make.h)
@@ -30,10 +30,16 @@ typedef struct fby__source_spec {
 } fby__source_spec;
 
 /** Some of the samples, or some more than once: done in the order of the file. */
-typedef enum fby__step_kind { FBY__STEP_SELECT, FBY__STEP_LIMIT, FBY__STEP_TAKE, FBY__STEP_OVERSAMPLE, FBY__STEP_RESAMPLE } fby__step_kind;
-typedef struct fby__sample_step {
-    struct fby__sample_step *next;
-    fby__step_kind kind;
+typedef enum fby__choice_kind {
+    FBY__CHOICE_SELECT,
+    FBY__CHOICE_LIMIT,
+    FBY__CHOICE_TAKE,
+    FBY__CHOICE_OVERSAMPLE,
+    FBY__CHOICE_RESAMPLE
+} fby__choice_kind;
+typedef struct fby__sample_choice {
+    struct fby__sample_choice *next;
+    fby__choice_kind kind;
     const fby_node *node;
     fby_select_opts select;
     bool has_table; /* of select */
@@ -45,15 +51,15 @@ typedef struct fby__sample_step {
     uint64_t limit, seed;
     double fraction; /* of limit; 0 = the count */
     bool random;
-} fby__sample_step;
+} fby__sample_choice;
 
 typedef struct fby__subset {
     const fby_node *node;
     const char *name;
     fby_split_part part;
-    fby__sample_step *steps;
+    fby__sample_choice *choices;
     fby_samples *samples; /* owned; NULL until some split is asked for */
-    bool is_open;         /* the steps have been done */
+    bool is_open;         /* the choices have been made */
 } fby__subset;
 
 typedef struct fby__samples_spec {
@@ -62,7 +68,7 @@ typedef struct fby__samples_spec {
     int axes;       /* of cells: the data set is opened with so many; 0 = no cells */
     bool has_table; /* groups of an index table */
     fby__source_spec table;
-    fby__sample_step *steps;
+    fby__sample_choice *choices;
 } fby__samples_spec;
 
 /** One of `lookups`. */
@@ -197,14 +203,14 @@ fby_status fby__read_splits(fby_pipeline *p, const fby__reading *r, const fby_no
 fby_status fby__open_samples(fby_pipeline *p, const fby__reading *r, fby_dataset *ds); /* fills p->all */
 fby_status fby__open_split(fby_pipeline *p, const fby__reading *r, fby__subset *part); /* fills part->samples; p->all is there */
 
-/* section_steps.c */
+/* section_choices.c */
 extern const char *const fby__unknown_names[]; /* of `unknown`: keys that no sample has; 1: ignored */
 /** One value, or a list of them: whole numbers or texts. */
 fby_status fby__read_values(const fby__reading *r, const fby_node *node, const char *where, fby_values *out);
-/** Takes those keys of a map that are steps, in order; a select may be a list of selects. */
-fby_status fby__read_steps(const fby__reading *r, const fby_node *map, fby__sample_step **out);
-/** All steps in order; *samples is replaced by what they give. */
-fby_status fby__run_steps(fby_pipeline *p, const fby__reading *r, fby__sample_step *steps, fby_samples **samples);
+/** Takes those keys of a map that choose samples, in order; a select may be a list of selects. */
+fby_status fby__read_choices(const fby__reading *r, const fby_node *map, fby__sample_choice **out);
+/** All of them in order; *samples is replaced by what they give. */
+fby_status fby__run_choices(fby_pipeline *p, const fby__reading *r, fby__sample_choice *choices, fby_samples **samples);
 
 /* section_tables.c */
 fby_status fby__read_lookups(fby_pipeline *p, const fby__reading *r, const fby_node *node);

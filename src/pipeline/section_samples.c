@@ -1,4 +1,4 @@
-/* The sections samples and splits: what a sample is, and parts of them. Which of them is in section_steps.c. */
+/* The sections samples and splits: what a sample is, and parts of them. Which of them is in section_choices.c. */
 #include "pipeline/pipeline_internal.h"
 
 #include "base/alloc.h"
@@ -10,7 +10,7 @@
 /* --- what a sample is ---------------------------------------------------------------------------------------------------------------- */
 
 typedef struct kind_forms {
-    const fby_node *rows, *windows, *groups, *cells, *steps[5]; /* as they stand */
+    const fby_node *rows, *windows, *groups, *cells, *choices[5]; /* as they stand */
     fby_samples_opts opts;
     const char *const *keys; /* columns of the key, or "file" */
     size_t n_keys;
@@ -20,11 +20,11 @@ typedef struct kind_forms {
 
 static const char *const file_by_names[] = {"name", "position", NULL};
 
-/* The steps that choose, in the order in which they are applied; of the samples and of a part of a split. */
+/* What chooses, in the order in which they are applied; of the samples and of a part of a split. */
 #define STEP_KEYS(type)                                                                                                                    \
-    FBY__KEY("select", FBY__WANT_NODE, type, steps[0]), FBY__KEY("limit", FBY__WANT_NODE, type, steps[1]),                                 \
-        FBY__KEY("take", FBY__WANT_NODE, type, steps[2]), FBY__KEY("oversample", FBY__WANT_NODE, type, steps[3]),                          \
-        FBY__KEY("resample", FBY__WANT_NODE, type, steps[4])
+    FBY__KEY("select", FBY__WANT_NODE, type, choices[0]), FBY__KEY("limit", FBY__WANT_NODE, type, choices[1]),                             \
+        FBY__KEY("take", FBY__WANT_NODE, type, choices[2]), FBY__KEY("oversample", FBY__WANT_NODE, type, choices[3]),                      \
+        FBY__KEY("resample", FBY__WANT_NODE, type, choices[4])
 
 static const fby__key kind_keys[] = {
     FBY__KEY("rows", FBY__WANT_NODE, kind_forms, rows),
@@ -145,7 +145,7 @@ fby_status fby__read_samples(fby_pipeline *p, const fby__reading *r, const fby_n
         out->axes = forms.axes;
     }
     out->opts = forms.opts;
-    return fby__read_steps(r, node, &out->steps);
+    return fby__read_choices(r, node, &out->choices);
 }
 
 /* --- splits -------------------------------------------------------------------------------------------------------------------------- */
@@ -153,7 +153,7 @@ fby_status fby__read_samples(fby_pipeline *p, const fby__reading *r, const fby_n
 typedef struct split_forms {
     fby_pipeline *p;
     double fraction;
-    const fby_node *keys, *steps[5];
+    const fby_node *keys, *choices[5];
 } split_forms;
 
 static const fby__key part_keys[] = {
@@ -184,7 +184,7 @@ static fby_status read_part(const fby__reading *r, const fby_node *name, const f
     (void)snprintf(where, sizeof where, "splits: %.80s", name->text);
     if (node->kind == FBY_NODE_MAP) {
         FBY__TRY(fby__read_map(r, node, where, part_keys, &forms));
-        FBY__TRY(fby__read_steps(r, node, &out->steps));
+        FBY__TRY(fby__read_choices(r, node, &out->choices));
     } else if (node->kind == FBY_NODE_LIST) {
         forms.keys = node;
     } else if (node->kind == FBY_NODE_INT || node->kind == FBY_NODE_FLOAT) {
@@ -280,7 +280,7 @@ fby_status fby__open_samples(fby_pipeline *p, const fby__reading *r, fby_dataset
     fby_dataset_close(table);
     if (status != FBY_OK)
         return fby__node_context(r, s->node, "samples");
-    if ((status = fby__run_steps(p, r, s->steps, &samples)) != FBY_OK) {
+    if ((status = fby__run_choices(p, r, s->choices, &samples)) != FBY_OK) {
         fby_samples_close(samples);
         return status;
     }
@@ -315,7 +315,7 @@ fby_status fby__open_split(fby_pipeline *p, const fby__reading *r, fby__subset *
 {
     if (!part->samples)
         FBY__TRY(make_splits(p, r));
-    fby_status status = fby__run_steps(p, r, part->steps, &part->samples);
+    fby_status status = fby__run_choices(p, r, part->choices, &part->samples);
     part->is_open = status == FBY_OK;
     if (status != FBY_OK) {
         fby_samples_close(part->samples);

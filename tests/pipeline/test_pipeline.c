@@ -198,8 +198,8 @@ static void a_mixture_has_a_pipeline_for_each_source(void **state)
     assert_string_equal(name, "a");
     assert_null(fby_pipeline_source(p, 2, NULL));
     assert_int_equal(a->samples.opts.kind, FBY_SAMPLES_WINDOWS);
-    assert_null(a->samples.steps); /* its own section samples, not that of the file */
-    assert_non_null(b->samples.steps);
+    assert_null(a->samples.choices); /* its own section samples, not that of the file */
+    assert_non_null(b->samples.choices);
     assert_int_equal(b->data.n_sources, 2);
     assert_string_equal(a->outputs[0].columns[0], "u");
     assert_string_equal(b->outputs[0].columns[0], "w");

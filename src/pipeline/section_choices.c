@@ -53,10 +53,10 @@ static fby_status read_bound(const fby__reading *r, const fby_node *node, const 
     return fby__read_double(r, node, where, &out->real);
 }
 
-/* --- steps: some of the samples, or some more than once ------------------------------------------------------------------------------ */
+/* --- choices: some of the samples, or some more than once ------------------------------------------------------------------------------ */
 
-typedef struct step_forms {
-    fby__sample_step *step;
+typedef struct choice_forms {
+    fby__sample_choice *choice;
     const fby_node *values, *low, *high, *table, *factors, *weights, *class_weights, *n;
     fby_select_opts select;
     fby_oversample_opts oversample;
@@ -65,40 +65,40 @@ typedef struct step_forms {
     bool random;
     int unknown; /* 1: ignored */
     uint64_t seed;
-} step_forms;
+} choice_forms;
 
 const char *const fby__unknown_names[] = {"error", "ignore", NULL};
 
 static const fby__key select_keys[] = {
-    FBY__KEY("values", FBY__WANT_NODE, step_forms, values), FBY__KEY("low", FBY__WANT_NODE, step_forms, low),
-    FBY__KEY("high", FBY__WANT_NODE, step_forms, high),     FBY__KEY_CHOICE("unknown", step_forms, unknown, fby__unknown_names),
-    FBY__KEY("table", FBY__WANT_NODE, step_forms, table),   FBY__KEY_END,
+    FBY__KEY("values", FBY__WANT_NODE, choice_forms, values), FBY__KEY("low", FBY__WANT_NODE, choice_forms, low),
+    FBY__KEY("high", FBY__WANT_NODE, choice_forms, high),     FBY__KEY_CHOICE("unknown", choice_forms, unknown, fby__unknown_names),
+    FBY__KEY("table", FBY__WANT_NODE, choice_forms, table),   FBY__KEY_END,
 };
 static const fby__key limit_keys[] = {
-    FBY__KEY("n", FBY__WANT_NODE, step_forms, n),
-    FBY__KEY("fraction", FBY__WANT_DOUBLE, step_forms, fraction),
-    FBY__KEY("random", FBY__WANT_BOOL, step_forms, random),
-    FBY__KEY("seed", FBY__WANT_U64, step_forms, seed),
+    FBY__KEY("n", FBY__WANT_NODE, choice_forms, n),
+    FBY__KEY("fraction", FBY__WANT_DOUBLE, choice_forms, fraction),
+    FBY__KEY("random", FBY__WANT_BOOL, choice_forms, random),
+    FBY__KEY("seed", FBY__WANT_U64, choice_forms, seed),
     FBY__KEY_END,
 };
 static const fby__key oversample_keys[] = {
-    FBY__KEY("values", FBY__WANT_NODE, step_forms, values),
-    FBY__KEY("factors", FBY__WANT_NODE, step_forms, factors),
-    FBY__KEY_CHOICE("unknown", step_forms, unknown, fby__unknown_names),
+    FBY__KEY("values", FBY__WANT_NODE, choice_forms, values),
+    FBY__KEY("factors", FBY__WANT_NODE, choice_forms, factors),
+    FBY__KEY_CHOICE("unknown", choice_forms, unknown, fby__unknown_names),
     FBY__KEY_END,
 };
 static const fby__key resample_keys[] = {
-    FBY__KEY("values", FBY__WANT_NODE, step_forms, values),
-    FBY__KEY("class_weights", FBY__WANT_NODE, step_forms, class_weights),
+    FBY__KEY("values", FBY__WANT_NODE, choice_forms, values),
+    FBY__KEY("class_weights", FBY__WANT_NODE, choice_forms, class_weights),
     FBY__KEY_END,
 };
 
-static fby_status read_select(const fby__reading *r, const fby_node *node, fby__sample_step *step)
+static fby_status read_select(const fby__reading *r, const fby_node *node, fby__sample_choice *choice)
 {
-    step_forms forms = {.select = {.size = sizeof forms.select}};
+    choice_forms forms = {.select = {.size = sizeof forms.select}};
     fby__key keys[FBY__MAX_KEYS];
     FBY__TRY(
-        fby__read_map(r, node, "select", fby__option_keys(FBY_OPTIONS_SELECT, offsetof(step_forms, select), select_keys, keys), &forms));
+        fby__read_map(r, node, "select", fby__option_keys(FBY_OPTIONS_SELECT, offsetof(choice_forms, select), select_keys, keys), &forms));
     forms.select.ignore_unknown = forms.unknown;
     if (forms.values)
         FBY__TRY(fby__read_values(r, forms.values, "select: values", &forms.select.values));
@@ -109,18 +109,18 @@ static fby_status read_select(const fby__reading *r, const fby_node *node, fby__
     if (!forms.values && !forms.low && !forms.high && !forms.table)
         return fby__node_fail(r, node, "select: values, or low and high, or a table say what is chosen");
     if (forms.table) {
-        step->has_table = true;
-        FBY__TRY(fby__read_source(r, forms.table, "select: table", NULL, NULL, &step->table));
-        if (step->table.n_sources == 0)
+        choice->has_table = true;
+        FBY__TRY(fby__read_source(r, forms.table, "select: table", NULL, NULL, &choice->table));
+        if (choice->table.n_sources == 0)
             return fby__node_fail(r, forms.table, "select: table: paths is missing");
     }
-    step->select = forms.select;
+    choice->select = forms.select;
     return FBY_OK;
 }
 
-static fby_status read_limit(const fby__reading *r, const fby_node *node, fby__sample_step *step)
+static fby_status read_limit(const fby__reading *r, const fby_node *node, fby__sample_choice *choice)
 {
-    step_forms forms = {0};
+    choice_forms forms = {0};
     const fby_node *n = node;
     if (node->kind == FBY_NODE_MAP) {
         FBY__TRY(fby__read_map(r, node, "limit", limit_keys, &forms));
@@ -132,21 +132,21 @@ static fby_status read_limit(const fby__reading *r, const fby_node *node, fby__s
         n = NULL;
     }
     if (n)
-        FBY__TRY(fby__read_u64(r, n, "limit: n", 1, UINT64_MAX, &step->limit));
+        FBY__TRY(fby__read_u64(r, n, "limit: n", 1, UINT64_MAX, &choice->limit));
     else if (!(forms.fraction > 0 && forms.fraction <= 1))
         return fby__node_fail(r, node, "limit: a fraction is above 0 and at most 1");
-    step->fraction = forms.fraction;
-    step->random = forms.random;
-    step->seed = forms.seed;
+    choice->fraction = forms.fraction;
+    choice->random = forms.random;
+    choice->seed = forms.seed;
     return FBY_OK;
 }
 
-static fby_status read_oversample(const fby__reading *r, const fby_node *node, fby__sample_step *step)
+static fby_status read_oversample(const fby__reading *r, const fby_node *node, fby__sample_choice *choice)
 {
-    step_forms forms = {.oversample = {.size = sizeof forms.oversample}};
+    choice_forms forms = {.oversample = {.size = sizeof forms.oversample}};
     fby__key keys[FBY__MAX_KEYS];
     FBY__TRY(fby__read_map(r, node, "oversample",
-                           fby__option_keys(FBY_OPTIONS_OVERSAMPLE, offsetof(step_forms, oversample), oversample_keys, keys), &forms));
+                           fby__option_keys(FBY_OPTIONS_OVERSAMPLE, offsetof(choice_forms, oversample), oversample_keys, keys), &forms));
     if (!forms.values || !forms.factors)
         return fby__node_fail(r, node, "oversample: values (classes) and factors (how often each) are needed");
     forms.oversample.ignore_unknown = forms.unknown;
@@ -162,17 +162,17 @@ static fby_status read_oversample(const fby__reading *r, const fby_node *node, f
         factors[i] = (uint32_t)factor;
     }
     forms.oversample.factors = factors;
-    step->oversample = forms.oversample;
+    choice->oversample = forms.oversample;
     return factors ? FBY_OK : FBY_E_NOMEM;
 }
 
-static fby_status read_resample(const fby__reading *r, const fby_node *node, fby__sample_step *step)
+static fby_status read_resample(const fby__reading *r, const fby_node *node, fby__sample_choice *choice)
 {
-    step_forms forms = {.resample = {.size = sizeof forms.resample}};
+    choice_forms forms = {.resample = {.size = sizeof forms.resample}};
     size_t n = 0;
     fby__key keys[FBY__MAX_KEYS];
-    FBY__TRY(fby__read_map(r, node, "resample", fby__option_keys(FBY_OPTIONS_RESAMPLE, offsetof(step_forms, resample), resample_keys, keys),
-                           &forms));
+    FBY__TRY(fby__read_map(r, node, "resample",
+                           fby__option_keys(FBY_OPTIONS_RESAMPLE, offsetof(choice_forms, resample), resample_keys, keys), &forms));
     if ((forms.values != NULL) != (forms.class_weights != NULL))
         return fby__node_fail(r, node,
                               "resample: values (classes) and class_weights go together; without them the column holds the weights");
@@ -182,56 +182,56 @@ static fby_status read_resample(const fby__reading *r, const fby_node *node, fby
         if (n != forms.resample.values.n)
             return fby__node_fail(r, forms.class_weights, "resample: %zu class_weights for %zu values", n, forms.resample.values.n);
     }
-    step->resample = forms.resample;
+    choice->resample = forms.resample;
     return FBY_OK;
 }
 
-static fby_status read_take(const fby__reading *r, const fby_node *node, fby__sample_step *step)
+static fby_status read_take(const fby__reading *r, const fby_node *node, fby__sample_choice *choice)
 {
     if (node->kind != FBY_NODE_LIST || node->n == 0)
         return fby__node_fail(r, node, "take: a list of the numbers of samples is expected, such as [0, 5, 7]");
-    step->n_taken = node->n;
-    if (!(step->taken = fby__reading_alloc(r, node->n, sizeof *step->taken)))
+    choice->n_taken = node->n;
+    if (!(choice->taken = fby__reading_alloc(r, node->n, sizeof *choice->taken)))
         return FBY_E_NOMEM;
     for (size_t i = 0; i < node->n; i++)
-        FBY__TRY(fby__read_u64(r, node->items[i], "take", 0, INT64_MAX, &step->taken[i]));
+        FBY__TRY(fby__read_u64(r, node->items[i], "take", 0, INT64_MAX, &choice->taken[i]));
     return FBY_OK;
 }
 
-static const char *const step_names[] = {"select", "limit", "take", "oversample", "resample", NULL};
+static const char *const choice_names[] = {"select", "limit", "take", "oversample", "resample", NULL};
 
-static int step_of(const char *name)
+static int choice_of(const char *name)
 {
-    for (int i = 0; step_names[i]; i++)
-        if (strcmp(step_names[i], name) == 0)
+    for (int i = 0; choice_names[i]; i++)
+        if (strcmp(choice_names[i], name) == 0)
             return i;
     return -1;
 }
 
-fby_status fby__read_steps(const fby__reading *r, const fby_node *map, fby__sample_step **out)
+fby_status fby__read_choices(const fby__reading *r, const fby_node *map, fby__sample_choice **out)
 {
     for (size_t i = 0; i < map->n; i++) {
         const fby_node *value = map->items[i];
-        int kind = step_of(map->keys[i]->text);
+        int kind = choice_of(map->keys[i]->text);
         if (kind < 0 || value->kind == FBY_NODE_NULL)
             continue;
-        bool several = kind == FBY__STEP_SELECT && value->kind == FBY_NODE_LIST;
+        bool several = kind == FBY__CHOICE_SELECT && value->kind == FBY_NODE_LIST;
         for (size_t k = 0; k < (several ? value->n : 1); k++) {
             const fby_node *node = several ? value->items[k] : value;
-            fby__sample_step *step = fby__reading_alloc(r, 1, sizeof *step);
-            if (!step)
+            fby__sample_choice *choice = fby__reading_alloc(r, 1, sizeof *choice);
+            if (!choice)
                 return FBY_E_NOMEM;
-            step->kind = (fby__step_kind)kind;
-            step->node = node;
-            switch (step->kind) {
-            case FBY__STEP_SELECT: FBY__TRY(read_select(r, node, step)); break;
-            case FBY__STEP_LIMIT: FBY__TRY(read_limit(r, node, step)); break;
-            case FBY__STEP_TAKE: FBY__TRY(read_take(r, node, step)); break;
-            case FBY__STEP_OVERSAMPLE: FBY__TRY(read_oversample(r, node, step)); break;
-            case FBY__STEP_RESAMPLE: FBY__TRY(read_resample(r, node, step)); break;
+            choice->kind = (fby__choice_kind)kind;
+            choice->node = node;
+            switch (choice->kind) {
+            case FBY__CHOICE_SELECT: FBY__TRY(read_select(r, node, choice)); break;
+            case FBY__CHOICE_LIMIT: FBY__TRY(read_limit(r, node, choice)); break;
+            case FBY__CHOICE_TAKE: FBY__TRY(read_take(r, node, choice)); break;
+            case FBY__CHOICE_OVERSAMPLE: FBY__TRY(read_oversample(r, node, choice)); break;
+            case FBY__CHOICE_RESAMPLE: FBY__TRY(read_resample(r, node, choice)); break;
             }
-            *out = step;
-            out = &step->next;
+            *out = choice;
+            out = &choice->next;
         }
     }
     return FBY_OK;
@@ -239,44 +239,44 @@ fby_status fby__read_steps(const fby__reading *r, const fby_node *map, fby__samp
 
 /* --- running ------------------------------------------------------------------------------------------------------------------------- */
 
-static fby_status run_step(fby_pipeline *p, const fby__reading *r, fby__sample_step *step, fby_samples *from, fby_samples **out)
+static fby_status run_choice(fby_pipeline *p, const fby__reading *r, fby__sample_choice *choice, fby_samples *from, fby_samples **out)
 {
     fby_status status = FBY_OK;
     fby_dataset *table = NULL;
-    switch (step->kind) {
-    case FBY__STEP_SELECT: {
-        fby_select_opts opts = step->select;
-        if (step->has_table)
-            FBY__TRY(fby__open_source(p, r, &step->table, "select: table", &table));
+    switch (choice->kind) {
+    case FBY__CHOICE_SELECT: {
+        fby_select_opts opts = choice->select;
+        if (choice->has_table)
+            FBY__TRY(fby__open_source(p, r, &choice->table, "select: table", &table));
         opts.table = table;
         opts.progress = p->progress;
         opts.progress_user = p->progress_user;
         status = fby_samples_select(from, &opts, out, r->err);
         break;
     }
-    case FBY__STEP_LIMIT: {
-        uint64_t n = step->limit;
-        if (step->fraction > 0) {
+    case FBY__CHOICE_LIMIT: {
+        uint64_t n = choice->limit;
+        if (choice->fraction > 0) {
             n = (uint64_t)rint((double)fby_samples_count(from) *
-                               step->fraction); /* half to even, as Samples.limit() of the Python package */
+                               choice->fraction); /* half to even, as Samples.limit() of the Python package */
             n = n ? n : 1;
         }
-        status = fby_samples_limit(from, n, step->random, step->seed, out, r->err);
+        status = fby_samples_limit(from, n, choice->random, choice->seed, out, r->err);
         break;
     }
-    case FBY__STEP_TAKE: status = fby_samples_take(from, step->taken, step->n_taken, out, r->err); break;
-    case FBY__STEP_OVERSAMPLE: status = fby_samples_oversample(from, &step->oversample, out, r->err); break;
-    case FBY__STEP_RESAMPLE: status = fby_samples_resample(from, &step->resample, out, r->err); break;
+    case FBY__CHOICE_TAKE: status = fby_samples_take(from, choice->taken, choice->n_taken, out, r->err); break;
+    case FBY__CHOICE_OVERSAMPLE: status = fby_samples_oversample(from, &choice->oversample, out, r->err); break;
+    case FBY__CHOICE_RESAMPLE: status = fby_samples_resample(from, &choice->resample, out, r->err); break;
     }
     fby_dataset_close(table);
-    return status == FBY_OK ? FBY_OK : fby__node_context(r, step->node, step_names[step->kind]);
+    return status == FBY_OK ? FBY_OK : fby__node_context(r, choice->node, choice_names[choice->kind]);
 }
 
-fby_status fby__run_steps(fby_pipeline *p, const fby__reading *r, fby__sample_step *steps, fby_samples **samples)
+fby_status fby__run_choices(fby_pipeline *p, const fby__reading *r, fby__sample_choice *choices, fby_samples **samples)
 {
-    for (; steps; steps = steps->next) {
+    for (; choices; choices = choices->next) {
         fby_samples *next = NULL;
-        FBY__TRY(run_step(p, r, steps, *samples, &next));
+        FBY__TRY(run_choice(p, r, choices, *samples, &next));
         fby_samples_close(*samples);
         *samples = next;
     }

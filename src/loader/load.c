@@ -68,7 +68,7 @@ static fby_status open_reader(fby__loader_source *in, bool buffered, fby_error *
                                .buffers = buffered ? &e->read_buffers : NULL,
                                .asks_sink = true,
                                .reserved_bytes = l->sources[in->scratch_of].scratch_bytes,
-                               .beside = in == &l->sources[in->scratch_of] ? NULL : &l->sources[in->scratch_of].reader};
+                               .shares_workers_of = in == &l->sources[in->scratch_of] ? NULL : &l->sources[in->scratch_of].reader};
     return fby__reader_open(&in->reader, err);
 }
 

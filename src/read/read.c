@@ -21,10 +21,10 @@ fby_status fby__reader_open(fby__reader *r, fby_error *err)
 {
     r->max_segments = r->max_segments ? r->max_segments : 1;
     r->shape = r->shape ? r->shape : &fby__read_panels;
-    r->workers = r->beside ? r->beside->workers : fby__calloc((size_t)r->n_workers, sizeof *r->workers);
+    r->workers = r->shares_workers_of ? r->shares_workers_of->workers : fby__calloc((size_t)r->n_workers, sizeof *r->workers);
     if (!r->workers)
         return fby__fail_nomem(err, "a reader");
-    for (int i = 0; !r->beside && i < r->n_workers; i++) {
+    for (int i = 0; !r->shares_workers_of && i < r->n_workers; i++) {
         fby__read_worker *w = &r->workers[i];
         fby__account_allowance_init(&w->own, r->account, STEP_BYTES);
         w->own.charged_bytes = w->own.allowance.left = r->reserved_bytes;
@@ -50,9 +50,9 @@ void fby__reader_close(fby__reader *r)
 {
     if (!r->is_open)
         return;
-    for (int i = 0; !r->beside && i < r->n_workers; i++)
+    for (int i = 0; !r->shares_workers_of && i < r->n_workers; i++)
         (void)fby__reader_rest(r, i); /* whether it gave any back */
-    if (!r->beside)
+    if (!r->shares_workers_of)
         fby__free(r->workers);
     pthread_mutex_destroy(&r->lock);
     *r = (fby__reader){0};

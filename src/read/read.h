@@ -91,10 +91,10 @@ typedef struct fby__reader {
     const _Atomic bool *stop;     /* NULL, or: true gives up what is not decoded yet */
     fby__spares *buffers;         /* to read into; NULL = each read takes what it needs, and gives it back */
     size_t reserved_bytes;        /* of a worker's scratch: charged before */
-    struct fby__reader *beside;   /* NULL, or: an open reader whose workers, the same threads, keep the scratch of this one too */
-    const struct fby__read_shape *shape; /* NULL = panels */
+    struct fby__reader *shares_workers_of; /* NULL, or: an open reader whose workers, the same threads, keep the scratch of this one too */
+    const struct fby__read_shape *shape;   /* NULL = panels */
     /* owned */
-    fby__read_worker *workers; /* n_workers; those of `beside`, where that is given */
+    fby__read_worker *workers; /* n_workers; those of `shares_workers_of`, where that is given */
     pthread_mutex_t lock;      /* guards the errors of reads */
     bool is_open;
 } fby__reader;

@@ -9,7 +9,7 @@
 
 #include <sys/types.h>
 
-/** One request: what protocol.h wants besides the numbers that process.c fills in. */
+/** One request: what protocol.h wants besides the numbers that ask.c and process.c fill in. */
 typedef struct fby__h5_ask {
     const char *path, *object;
     uint32_t op;
@@ -18,7 +18,7 @@ typedef struct fby__h5_ask {
     uint32_t rank;
     const uint64_t *start, *count;
     uint64_t least, most; /* bytes of the answer that make sense */
-    bool anywhere;        /* reach: process.c fills the request from it */
+    bool anywhere;        /* reach: ask.c fills the request from it */
     fby__bytes folders;   /* names, each with its NUL */
 } fby__h5_ask;
 
@@ -31,6 +31,11 @@ typedef struct fby__h5_ask {
  * Errors as helper.h says, without the names of file and object. Threads: any; one request at a time, callers wait.
  */
 fby_status fby__h5_helper_ask(const fby__h5_ask *ask, int *out_fd, uint64_t *out_bytes, fby_error *err);
+
+/**
+ * The same for a request that says already what the program may allocate: FBY_E_NOMEM where that was too little. Fills in its id.
+ */
+fby_status fby__h5_helper_exchange(const fby__h5_ask *ask, fby__h5p_request *q, int *out_fd, uint64_t *out_bytes, fby_error *err);
 
 /** n bytes of the result from `offset`. Never maps: what the program does to its memory meanwhile cannot hurt. */
 fby_status fby__h5_helper_fetch(int fd, uint64_t offset, void *dst, size_t n, fby_error *err);

@@ -32,13 +32,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MAX_MEMORY ((size_t)4 << 30) /* asked for at once: beyond it libhdf5 is told no */
-#define TIMEOUT_MS 60000u            /* without a sign of life */
-#define ALL_TIMEOUTS 100u            /* × the timeout: a request with signs of life, but without an end */
-#define GRACE_MS 2000u               /* from the end of the socket to the end of the process */
-#define KILL_MS 100u                 /* from SIGKILL to the end: longer only where the kernel itself is stuck, in a dead file system */
-#define N_UNDEAD 16                  /* such programs, collected later */
-#define CHILD_FD_LEAST 10            /* the child's end is moved off the descriptors that it gets as 0 to 3 */
+#define TIMEOUT_MS 60000u /* without a sign of life */
+#define ALL_TIMEOUTS 100u /* × the timeout: a request with signs of life, but without an end */
+#define GRACE_MS 2000u    /* from the end of the socket to the end of the process */
+#define KILL_MS 100u      /* from SIGKILL to the end: longer only where the kernel itself is stuck, in a dead file system */
+#define N_UNDEAD 16       /* such programs, collected later */
+#define CHILD_FD_LEAST 10 /* the child's end is moved off the descriptors that it gets as 0 to 3 */
 
 static struct {
     pthread_mutex_t lock; /* guards `taken`: the turn */
@@ -522,81 +521,12 @@ static fby_status ask_locked(const fby__h5_ask *ask, fby__h5p_request *q, int *o
     }
 }
 
-static _Thread_local fby__h5_helper_memory *t_memory;
-
-fby__h5_helper_memory *fby__h5_helper_memory_of(fby__h5_helper_memory *memory)
+fby_status fby__h5_helper_exchange(const fby__h5_ask *ask, fby__h5p_request *q, int *out_fd, uint64_t *out_bytes, fby_error *err)
 {
-    fby__h5_helper_memory *before = t_memory;
-    t_memory = memory;
-    return before;
-}
-
-/* As much as the request needs. */
-static fby_status ask_with_memory(const fby__h5_ask *ask, fby__h5p_request *q, int *out_fd, uint64_t *out_bytes, fby_error *err)
-{
-    fby__h5_helper_memory own = {0}, *m = t_memory ? t_memory : &own;
-    size_t want = m->least > m->held ? m->least : m->held;
-    fby_status r;
-    const int fault = fby__io_fault_op();
-    if (fault)
-        return fby__fail_errno(err, fault, "the request to the helper program");
-    for (;;) {
-        if (!fby__alloc_take(want - m->held)) {
-            r = fby__fail_nomem(err, "the helper program");
-            break;
-        }
-        q->memory_bytes = m->held = want;
-        FBY__TRY(take_turn(false, err));
-        r = ask_locked(ask, q, out_fd, out_bytes, err);
-        give_turn();
-        if (r != FBY_E_NOMEM || want > MAX_MEMORY)
-            break;
-        want = want < FBY__H5P_MEMORY / 2 ? (size_t)FBY__H5P_MEMORY : 2 * want;
-    }
-    fby__alloc_give(own.held);
-    return r;
-}
-
-fby_status fby__h5_helper_ask(const fby__h5_ask *ask, int *out_fd, uint64_t *out_bytes, fby_error *err)
-{
-    size_t path_n = strlen(ask->path) + 1, object_n = strlen(ask->object) + 1;
-    if (path_n > FBY__H5P_MAX_PATH || object_n > FBY__H5P_MAX_OBJECT_PATH || ask->rank > FBY__H5P_MAX_RANK ||
-        ask->folders.n > FBY__H5P_MAX_FOLDERS)
-        return fby__fail(err, FBY_E_UNSUPPORTED, "the name is longer than the helper program takes");
-    fby__h5p_request q = {.magic = FBY__H5P_MAGIC,
-                          .version = FBY__H5P_VERSION,
-                          .op = ask->op,
-                          .path_bytes = (uint32_t)path_n,
-                          .object_bytes = (uint32_t)object_n,
-                          .as = ask->as,
-                          .as_bytes = ask->as_bytes,
-                          .result_bytes = ask->result_bytes,
-                          .heap_at = ask->heap_at,
-                          .anywhere = ask->anywhere,
-                          .promise = ask->promise,
-                          .rank = ask->rank,
-                          .folders_bytes = (uint32_t)ask->folders.n};
-    for (uint32_t i = 0; i < ask->rank; i++) {
-        q.start[i] = ask->start[i];
-        q.count[i] = ask->count[i];
-    }
-    return ask_with_memory(ask, &q, out_fd, out_bytes, err);
-}
-
-fby_status fby__h5_helper_fetch(int fd, uint64_t offset, void *dst, size_t n, fby_error *err)
-{
-    uint8_t *p = dst;
-    while (n) {
-        ssize_t k = pread(fd, p, n, (off_t)offset);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return fby__fail(err, FBY_E_FORMAT, "the helper program took its result back");
-        p += k;
-        offset += (uint64_t)k;
-        n -= (size_t)k;
-    }
-    return FBY_OK;
+    FBY__TRY(take_turn(false, err));
+    const fby_status status = ask_locked(ask, q, out_fd, out_bytes, err);
+    give_turn();
+    return status;
 }
 
 fby_status fby_sandbox_lacks(char *out, size_t room, fby_error *err)

@@ -1,7 +1,7 @@
 /*
  * Inside the HDF5 reader: what ordinary files hold is parsed here; the rest goes to the helper program.
  *
- *   metadata/    the file format
+ *   metadata/    the file format. Complete as it is: what it does not read is for the helper program, not for more code here
  *     file.c       superblock; bytes of metadata by address
  *     object.c     object headers 1 and 2 → messages;  messages.c, datatype.c, attribute.c: messages → fby__h5_object
  *     group.c      names in a group: symbol tables (B-tree 1, local heap), link messages, dense links

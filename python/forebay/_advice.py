@@ -131,7 +131,7 @@ MIX_ATTRIBUTES = {
     **dict.fromkeys(("batch", "shuffle", "dataloader", "to_torch", "iter_batches", "repeat"), _LOADER),
 }
 MIX_WORDS = {
-    **dict.fromkeys(("probabilities", "proportions", "ratios", "p"), "weights={'a': 3, 'b': 1} says how often each source comes beside the others"),
+    **dict.fromkeys(("probabilities", "proportions", "ratios", "p"), "weights={'a': 3, 'b': 1} says how often each source comes relative to the others"),
     **dict.fromkeys(("stopping_strategy", "stop_strategy", "until"), "stop='first' ends with the first source, 'all' when every sample came"),
     **dict.fromkeys(("n_samples", "length", "epoch_size"), "stop=100_000 ends an epoch after so many samples"),
     **dict.fromkeys(("seed", "batch_size", "outputs"), "it belongs to the loader: fb.mix({…}).loader(outputs, batch_size=512, seed=1)"),

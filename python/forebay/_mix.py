@@ -189,7 +189,7 @@ def mix(sources: Mapping[str, Samples | Dataset], *, weights: Weights = None, st
     sources : mapping of name to Samples
         A data set stands for its rows.
     weights : mapping of name to float, or list of them; optional
-        How often each source comes beside the others: {"a": 0.75, "b": 0.25}, or 3 and 1. A list has one mapping for each epoch, the last one
+        How often each source comes relative to the others: {"a": 0.75, "b": 0.25}, or 3 and 1. A list has one mapping for each epoch, the last one
         for all after it. By default the numbers of samples.
     stop : {"first", "all"} or int
         Where an epoch ends. "first": before a source would have no sample left; what the others have left does not come in this epoch. "all":

@@ -10,7 +10,7 @@ const fby_option fby__mix_table[] = {
     OPT_OTHER("sources", sources, BOTH, "a map of names to sources, see below", "needed", "what is mixed"),
     OPT_OTHER("sources", n_sources, 0, "", "", "how many"),
     OPT_OTHER("weights", weights, BOTH, "a map of all sources to numbers, or a list of such maps, one for each epoch",
-              "the numbers of samples", "how often each source comes beside the others; 0 leaves one out"),
+              "the numbers of samples", "how often each source comes relative to the others; 0 leaves one out"),
     OPT_OTHER("weights", n_epochs, 0, "", "", "for how many epochs"),
     OPT_FORM(
         "stop", stop, FBY_OPTION_CHOICE, fby_mix_stop, BOTH, "first, all, or a number of samples", "first",

@@ -8,6 +8,7 @@
 * Each option that the tables give to Python is an argument, with its default, of the function that takes it, and is in its documentation; each argument
   is an option, or one of Python's own (PYTHON_OWN).
 * Tables of docs/ between `<!-- options: loader -->` and `<!-- end of options -->` are those of the library.
+* docs/tuning.md has a row for each key of the sets loader and open. What one gains and costs is written by hand; --write begins with its help.
 """
 import ast
 import ctypes
@@ -238,12 +239,28 @@ def docs(found, write):
     return wrong
 
 
+def tuning(found, write):
+    path = ROOT / "docs/tuning.md"
+    lines, wrong = path.read_text(encoding="utf-8").splitlines(keepends=True), []
+    for name, heading in (("loader", "## Options of a loader\n"), ("open", "## Options of opening\n")):
+        begin = next(i for i in range(lines.index(heading), len(lines)) if lines[i].startswith("|"))
+        end = next(i for i in range(begin, len(lines)) if not lines[i].startswith("|"))
+        said = set(re.findall(r"`(\w+)`", "".join(line.split("|")[1] for line in lines[begin:end])))
+        for row in {row["name"]: row for row in found[name][1] if row["flags"] & IN_FILE and row["name"] not in said}.values():
+            wrong.append(f"docs/tuning.md: no row for {row['name']}, an option of {name}")
+            order = ("yes | " if row["flags"] & ORDER else "no | ") if name == "loader" else ""
+            lines.insert(end, f"| `{row['name']}` | {order}{row['help']} | |\n")
+    if write:
+        path.write_text("".join(lines), encoding="utf-8")
+    return [] if write else wrong
+
+
 def main():
     found = tables(Path(sys.argv[1]).resolve())
     write = "--write" in sys.argv[2:]
     if write:
         write_python(found)
-    wrong = check_structs(found) + check_python(found) + docs(found, write)
+    wrong = check_structs(found) + check_python(found) + docs(found, write) + tuning(found, write)
     print("\n".join(wrong + [f"options: {sum(len(rows) for _, rows in found.values())} rows of {len(found)} sets, {len(wrong)} disagreements"]))
     return 1 if wrong else 0
 

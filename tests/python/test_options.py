@@ -144,7 +144,7 @@ def test_an_option_that_is_left_out_is_said():
         pytest.skip(f"{library} is not built")
     options = tool()
     found = options.tables(library)
-    assert options.check_structs(found) + options.check_python(found) + options.docs(found, False) == []
+    assert options.check_structs(found) + options.check_python(found) + options.docs(found, False) + options.tuning(found, False) == []
 
     struct, rows = found["loader"]
     for i, row in enumerate(rows):
@@ -159,6 +159,7 @@ def test_an_option_that_is_left_out_is_said():
     assert options.check_structs(more) == [f"src/options: {struct} has no field echo"]
     assert any("__init__() has no argument echo" in text for text in options.check_python(more))
     assert any("docs/pipelines.md" in text for text in options.docs(more, False))
+    assert options.tuning(more, False) == ["docs/tuning.md: no row for echo, an option of loader"]
 
 
 def test_a_wrong_type_names_the_option(parquet):

@@ -73,7 +73,7 @@ json_t *cli_report_json(const fby_report *r, fby_loader *loader)
     for (size_t i = 0, n = fby_loader_source_count(loader); n > 1 && i < n; i++) {
         fby_source_report source = {.size = sizeof source};
         if (fby_loader_source_report(loader, i, &source, NULL) == FBY_OK)
-            json_array_append_new(sources, fields_json(FBY_OPTIONS_SOURCE, &source));
+            json_array_append_new(sources, fields_json(FBY_OPTIONS_SOURCE_REPORT, &source));
     }
     json_object_set_new(root, "sources", sources);     /* of a mixture */
     json_object_set_new(root, "spans", json_object()); /* the program's: the command has none */

@@ -60,7 +60,7 @@ static PyObject *sources_of(const fbpy_state *state, fby_loader *loader)
         fby_source_report r = {.size = sizeof r};
         fby_error err = {.file_offset = -1};
         const fby_status status = fby_loader_source_report(loader, i, &r, &err);
-        PyObject *one = status == FBY_OK ? fbpy_options_dict(FBY_OPTIONS_SOURCE, &r) : fbpy_raise(state, status, &err);
+        PyObject *one = status == FBY_OK ? fbpy_options_dict(FBY_OPTIONS_SOURCE_REPORT, &r) : fbpy_raise(state, status, &err);
         if (!one || PyList_Append(list, one) < 0)
             Py_CLEAR(list);
         Py_XDECREF(one);

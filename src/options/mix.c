@@ -25,7 +25,7 @@ const fby_option fby__mix_table[] = {
 #define STRUCT fby_source_report
 #define COUNT(member, help) OPT_U64(#member, member, IN_PYTHON, 0, "", help)
 #define FIGURE(member, help) OPT_DOUBLE(#member, member, IN_PYTHON, "", help)
-const fby_option fby__source_table[] = {
+const fby_option fby__source_report_table[] = {
     OPT_TEXT("name", name, IN_PYTHON, "", "of the source"),
     COUNT(samples, "handed out"),
     COUNT(bytes_read, "of its files"),

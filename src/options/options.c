@@ -49,7 +49,7 @@ static const fby_option *const TABLE[] = {
     [FBY_OPTIONS_SPEC_AUGMENT] = fby__spec_augment_table,
     [FBY_OPTIONS_PACK] = fby__pack_table,
     [FBY_OPTIONS_MIX] = fby__mix_table,
-    [FBY_OPTIONS_SOURCE] = fby__source_table,
+    [FBY_OPTIONS_SOURCE_REPORT] = fby__source_report_table,
 };
 
 const fby_option *fby__option_table(fby_option_set set) { return TABLE[set]; }

@@ -87,8 +87,8 @@ FBY_API const char *fby_version(void);
 FBY_API bool fby_library_at(size_t i, const char **out_name, const char **out_version, const char **out_license);
 
 /**
- * What the kernel cannot take from the helper program, which runs libhdf5 on files that may be hostile: "", "Landlock", "seccomp" or both. The
- * program itself says so, and is started if it does not run.
+ * Which means of confinement this kernel lacks for the helper program, which runs libhdf5 on files that may be hostile: "", "Landlock",
+ * "seccomp" or both. The program itself is asked, and started if it is not running.
  *
  * @out  [out] NUL-terminated, cut to fit `room` bytes.
  *
@@ -99,9 +99,9 @@ FBY_API fby_status fby_sandbox_lacks(char *out, size_t room, fby_error *err);
 
 /**
  * Text that comes from a file, a path or a link, made safe to print: a terminal obeys control characters, and characters that change the
- * direction of text show a name as another. C0, DEL and C1 controls, marks and overrides of direction and line separators become \n, \t,
- * \x1b, \u202e, bytes that are no UTF-8 \xff; all else, backslashes too, stays, so that text may pass twice. Messages of errors and notes
- * have passed already; names and values are handed over as they are stored.
+ * direction of text make one name look like another. C0, DEL and C1 controls, marks and overrides of direction, and line separators are
+ * written as \n, \t, \x1b, \u202e; bytes that are not UTF-8 as \xff. All else stays, backslashes too, so that text may be treated twice.
+ * Messages of errors and notes are safe already; names and values are handed over as they are stored.
  *
  * @text  n bytes; borrowed.
  * @out   [out] NUL-terminated, cut between characters to fit `room` bytes; may be NULL when room is 0.
@@ -148,9 +148,9 @@ FBY_API const char *fby_dtype_name(fby_dtype dtype);
 FBY_API fby_dtype fby_dtype_from_name(const char *name);
 
 /**
- * Stops calls that take long. A thread says under which token its calls run; another thread, or a signal handler, sets it: then a call ends
- * with FBY_E_CANCELLED, within 0.1 s where it waits, else with the page, the chunk or the few MiB that it reads or decodes just then. A loader
- * goes on after it: what it has begun is stopped with fby_loader_cancel() and fby_loader_close().
+ * Stops calls that take long. A thread says under which token its calls run; when another thread, or a signal handler, sets the token, the call
+ * ends with FBY_E_CANCELLED: within 0.1 s where it waits, else after the page, the chunk or the few MiB that it is reading or decoding. A loader
+ * carries on all the same: its work is stopped by fby_loader_cancel() and fby_loader_close().
  *
  *     fby_cancel *before = fby_cancel_use(token);
  *     status = fby_dataset_open(…);
@@ -162,7 +162,7 @@ typedef struct fby_cancel fby_cancel;
 FBY_API fby_cancel *fby_cancel_create(void);
 FBY_API void fby_cancel_destroy(fby_cancel *cancel); /* NULL is fine; no thread uses it any more */
 
-/** Stop the calls under it, those to come included. Threads: any, and signal handlers. Since: 0.2 */
+/** Stop the calls that run under it, now and later. Threads: any, and signal handlers. Since: 0.2 */
 FBY_API void fby_cancel_set(fby_cancel *cancel);
 
 /**

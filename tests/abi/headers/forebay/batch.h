@@ -49,7 +49,7 @@ FBY_API const fby_tensor *fby_batch_tensor(const fby_batch *batch, size_t i);
 
 /** One more reference; returns its argument. Threads: any. Since: 0.1 */
 FBY_API fby_batch *fby_batch_ref(fby_batch *batch);
-/** Drop a reference. NULL is fine. Threads: any; the last one gives the memory back to its loader, or unmaps it. */
+/** Drop a reference. NULL is fine. Threads: any; dropping the last one gives the memory back to its loader, or unmaps it. */
 FBY_API void fby_batch_unref(fby_batch *batch);
 
 struct DLManagedTensor;
@@ -62,7 +62,7 @@ FBY_API fby_status fby_batch_dlpack(fby_batch *batch, size_t i, struct DLManaged
 FBY_API fby_status fby_batch_dlpack_versioned(fby_batch *batch, size_t i, struct DLManagedTensorVersioned **out, fby_error *err);
 
 /**
- * Export the batch as one Arrow struct array (a record batch), zero copy, one field an output: 1-d tensors as primitives,
+ * Export the batch as one Arrow struct array (a record batch), zero copy, one field for each output: 1-d tensors as primitives,
  * (B, n) as fixed-size lists, ragged as large lists, strings as large binary or large utf8; bool tensors are copied to bits.
  * Both structs are owned by the caller; the array keeps the batch alive. bfloat16 has no Arrow type: FBY_E_UNSUPPORTED.
  */

@@ -1,7 +1,7 @@
 /*
  * What one file of a data set holds beyond its table. For looking at files.
  *
- * HDF5 and NetCDF-4: every group and dataset, how each is stored and had, and attributes; values of a dataset are read by opening it as a table
+ * HDF5 and NetCDF-4: every group and dataset, how each is stored and read, and attributes; values of a dataset are read by opening it as a table
  * of its own (fby_open_opts.single). Parquet and Arrow files: a root alone, whose attributes are their key-value metadata, texts by name
  * (of an Arrow file and its schema, the file's first): what made them, such as fby_pack.
  *
@@ -86,7 +86,7 @@ FBY_API const fby_object *fby_contents_object(const fby_contents *contents, size
 /** An attribute by its object's path, with or without a leading slash, and its name; NULL when the object or the attribute does not exist. */
 FBY_API const fby_attribute *fby_contents_attribute(const fby_contents *contents, const char *path, const char *name);
 
-/** What h5dump -H would make one look twice at, as sentences ("'/x': one chunk holds all rows: …"). NULL past the last. */
+/** What one would look at twice in the output of h5dump -H, as sentences ("'/x': one chunk holds all rows: …"). NULL past the last. */
 FBY_API const char *fby_contents_note(const fby_contents *contents, size_t i);
 
 #ifdef __cplusplus

@@ -81,7 +81,7 @@ typedef void (*fby_progress_fn)(void *user, uint64_t done, uint64_t total, const
 /** Options of fby_dataset_open. Set size; zero everything else for the defaults. */
 typedef struct fby_open_opts {
     size_t size;            /* sizeof(fby_open_opts) */
-    const char *const *ids; /* keep only files whose id is listed; missing_ids says what one without a file is. NULL = all */
+    const char *const *ids; /* keep only files whose id is listed; missing_ids says what happens to an id without a file. NULL = all */
     size_t n_ids;
     const char *id_column;     /* which brace part of a pattern the ids are; NULL = the last one, or the file's stem without a pattern */
     const char *source_column; /* name of the column that holds fby_source.name; NULL = "source" */
@@ -104,8 +104,8 @@ typedef struct fby_open_opts {
     fby_missing_ids missing_ids;
     fby_missing_sources missing_sources;
     /*
-     * Folders with files that others may name in links, virtual datasets and external raw data, or the one word "anywhere". Without it:
-     * those below the folder of the file that names them, and below the directory, or what is fixed of the pattern, that it was found by.
+     * Where the files may lie that a file names in links, virtual datasets and external raw data: folders, or the one word "anywhere". By default:
+     * below the folder of the file that names them, and below the directory, or the fixed part of the pattern, that was opened.
      */
     const char *const *external;
     size_t n_external;
@@ -113,8 +113,8 @@ typedef struct fby_open_opts {
     const fby_column_dtype *dtypes; /* n_dtypes; a column of no CSV file is FBY_E_SCHEMA. Borrowed for the call */
     size_t n_dtypes;
     /*
-     * What opening may hold, and each of these over the data set: finding samples, a lookup, moments, an Arrow stream. Beyond it: FBY_E_BUDGET,
-     * with the file and the bytes that would do. Loaders have budgets of their own. 0 = half of what the process may take. Since: 0.2
+     * How much memory opening may hold, and then each of these on the data set: finding samples, a lookup, moments, an Arrow stream. Where that is
+     * too little: FBY_E_BUDGET, with the file and the bytes that would do. Loaders have budgets of their own. 0 = half of what the process may take. Since: 0.2
      */
     uint64_t memory_bytes;
 } fby_open_opts;
@@ -162,7 +162,7 @@ FBY_API const char *fby_dataset_fingerprint(const fby_dataset *ds);
 /** How the open went: for messages and tests. */
 typedef struct fby_open_stats {
     size_t size;                      /* set by the caller, as that of the structs below: sizeof(fby_open_stats) */
-    uint64_t files, files_from_cache; /* metadata read from disk = files - files_from_cache */
+    uint64_t files, files_from_cache; /* files - files_from_cache were read from disk */
     uint64_t metadata_bytes_read;
     uint64_t elapsed_ns;
     bool cache_written;
@@ -221,12 +221,12 @@ FBY_API fby_status fby_dataset_chunk(const fby_dataset *ds, uint64_t file, uint3
 /** Name of an encoding bit ("RLE_DICTIONARY"); static. */
 FBY_API const char *fby_encoding_name(unsigned bit);
 
-/** What is odd about the data set, as sentences for people ("12 files lack the column 'snow'"). Borrowed; NULL past the last. */
+/** What is unusual about the data set, as sentences for people ("12 files lack the column 'snow'"). Borrowed; NULL past the last. */
 FBY_API const char *fby_dataset_note(const fby_dataset *ds, size_t i);
 
 /**
- * Columns that files should have and do not, with the reason ("'x': its type is time"): all outputs together go without them.
- * Of files that are alike, one is asked. Borrowed; NULL past the last. Since: 0.2
+ * What could not become a column, with the reason ("'x': its type is time"): a loader over all columns goes without it. Of files that look
+ * alike, only one is examined. Borrowed; NULL past the last. Since: 0.2
  */
 FBY_API const char *fby_dataset_left_out(const fby_dataset *ds, size_t i);
 

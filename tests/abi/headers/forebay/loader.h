@@ -35,7 +35,7 @@ typedef enum fby_source_kind {
     FBY_FROM_COLUMNS,    /* the columns' values */
     FBY_FROM_IS_MISSING, /* bool: where the value is missing (null, or stored as NaN), one flag a row and column: (B) or (B, n). An array is
                             missing when any of its elements is, a list or string when it is null as a whole */
-    FBY_FROM_IS_NULL, /* bool: where the file marks the value as null, which in NetCDF is _FillValue, missing_value, outside of valid_range */
+    FBY_FROM_IS_NULL,    /* bool: where the file marks the value as null; in NetCDF: _FillValue, missing_value, outside valid_range */
     FBY_FROM_SAMPLE_INDEX, /* int64, (B): the sample's number in file order; of rows, the row number in the data set. No columns */
     FBY_FROM_ROW_INDEX,    /* int64, (B): the row number in the data set of the sample's first row. No columns */
     FBY_FROM_N_ROWS,       /* int64, (B): how many rows the sample has. No columns */
@@ -48,7 +48,7 @@ typedef enum fby_source_kind {
 /** Does such an output say which values are there? */
 static inline bool fby_source_is_mask(fby_source_kind from) { return from == FBY_FROM_IS_MISSING || from == FBY_FROM_IS_NULL; }
 
-/** Which rows a sample keeps that is longer than max_rows. */
+/** Which rows are kept of a sample that is longer than max_rows. */
 typedef enum fby_keep_kind {
     FBY_KEEP_RANDOM, /* a random subset in their order, drawn for sample and epoch, the same in all outputs with one max_rows */
     FBY_KEEP_FIRST   /* the first ones */
@@ -70,7 +70,7 @@ typedef struct fby_output {
     fby_dtype dtype; /* FBY_DTYPE_NONE: the columns' own when they agree, else float32 */
     fby_layout layout;
     double value;                  /* FBY_FROM_LIT */
-    bool one_step;                 /* the row step_begin of the sample alone (0 = its first); of groups, and for strings and lists, 0 */
+    bool one_step;                 /* only row step_begin of the sample (0 = its first); for groups, strings and lists it must be 0 */
     uint64_t step_begin, step_end; /* windows: rows [begin, end) of the sample; both 0 = all */
     const fby_op *ops; /* n_ops row operations, done in this order. Missing values that none of them fills are NaN in float outputs and
                           FBY_E_DATA in others. What computes gives floats: by default in the columns' own dtype when they agree on a
@@ -84,8 +84,8 @@ typedef struct fby_output {
     const int64_t *reshape; /* NULL, or n_reshape axes that a value of one row (or of one sample, where it is made of that) has
                                          instead of its own: as many elements; one axis may be -1 */
     size_t n_reshape;
-    bool optional;        /* leave the output out when a column is not in the data set: labels that are not there at inference */
-    uint64_t max_rows;    /* RAGGED, PADDED: of longer samples (or lists) so many rows, see keep; 0 = all */
+    bool optional;        /* leave the output out when a column is not in the data set, such as a label at inference */
+    uint64_t max_rows;    /* RAGGED, PADDED: longer samples (or lists) are cut to so many rows, see keep; 0 = not at all */
     uint64_t multiple_of; /* PADDED: the length is a multiple of it; 0 = 1 */
     bool pad_to_max;      /* PADDED: the length is max_rows always, else the longest of the batch */
     bool want_lengths;    /* PADDED: lengths (B) beside the values instead of a mask (B, L) */
@@ -107,8 +107,8 @@ typedef enum fby_tail_kind {
     FBY_TAIL_WRAP, /* the last batch is filled with repeats (at most global batch − 1, counted; FBY_FROM_IS_REPEAT marks them) */
     /*
      * every sample once over all ranks: the last batch is shorter, and some ranks have one batch fewer (with batch_elements, several) or
-     * none at all. What all ranks do together after every batch (gradients averaged, any collective) would wait for ever for those that
-     * have ended
+     * none at all. What all ranks do together after every batch (averaging gradients, any collective) would wait for ever for ranks that
+     * have no batch left
      */
     FBY_TAIL_UNEVEN
 } fby_tail_kind;
@@ -134,7 +134,7 @@ typedef enum fby_tail_kind {
  *
  * The trial: fby_loader_open() calls it once, on the thread that opens and before any epoch, with the first samples in file order (as many
  * as a batch has); fby_batch_epoch() of that batch is FBY_EPOCH_TRIAL. It is thrown away; order and state do not change. So a transform
- * that never works is refused when the loader is opened, not where a first batch was waited for. fby_loader_opts.transform_unchecked leaves
+ * that never works is refused when the loader is opened, not when the first batch is due. fby_loader_opts.transform_unchecked leaves
  * it out. Since: 0.2
  */
 #define FBY_EPOCH_TRIAL UINT64_MAX
@@ -168,47 +168,48 @@ typedef struct fby_loader_opts {
     void *transform_user;       /* given to it; borrowed until fby_loader_close() returns */
     bool transform_unchecked;   /* do not try it when the loader is opened: it is first called in the first epoch */
     /*
-     * Parts: an epoch is a part of the files, in parts of so many files or in so many parts; at most one of the two, both 0 = an epoch is
-     * all files. Every file comes once before the parts are drawn anew; the last part takes what is left. The superbatch is then the
-     * whole part by default.
+     * Parts: an epoch is one part of the files. Either part_files of them are a part, or the files are dealt into n_parts; at most one of the
+     * two; both 0 = an epoch is all files. Every file comes once before the parts are drawn anew; the last part has what is left. By default the
+     * superbatch is then the whole part.
      */
     uint32_t part_files, n_parts;
     /*
-     * Parts by key: as parts of files, of the samples that have one value of a column, wherever they lie: basins inside one large file. In
-     * parts of part_keys keys, or with part_key in n_parts parts. The column is read, once, when the loader is opened; a sample without a
-     * key is an error. Of a block, the rows of the keys of a part are read, together; sorted by the key, data are read fastest.
+     * Parts by key: as parts of files, but what stays together are the samples with one value of a column, wherever they lie: basins inside one
+     * large file. Either part_keys keys are a part, or, with part_key, the keys are dealt into n_parts. The column is read once, when the
+     * loader is opened; a sample without a key is an error. Of each block, the rows of the part's keys are read together; data that are sorted
+     * by the key are read fastest.
      */
     uint32_t part_keys;
     const char *part_key; /* the column, of the sample's first row; NULL with part_keys = the key of the samples (fby_select_opts.column) */
     /*
-     * Diversity, of shuffle SUPERBATCH: at least so many distinct files in every whole batch over all ranks (fewer in less than one of ten
-     * thousand), and at most so many batches in a row from one superbatch (≥ 2). Blocks are then cut into slices, as large as will do, each
-     * read by itself: fby_report.reads_per_block says how often a block is read an epoch. 0 = as it comes.
+     * Diversity, with shuffle SUPERBATCH: at least so many distinct files in every whole batch over all ranks (less than one batch in ten
+     * thousand has fewer), and at most so many batches in a row from one superbatch (≥ 2). Blocks are then cut into slices, as large as that
+     * allows, and each is read by itself: fby_report.reads_per_block says how often a block is read in an epoch. 0 = no such limit.
      */
     uint32_t diversity_files, max_superbatch_batches;
     /*
      * Batches of so many rows: whole samples (groups, windows) up to batch_elements rows in all, at least one sample, in the order that the
      * shuffle gives. 0 = batches of batch_size samples. Length buckets, of shuffles SUPERBATCH and FULL and samples that differ in length:
      * so many samples are sorted by length together, and batches are cut from them and permuted, so that padding wastes little; 0 = none.
-     * Of both, streams are ranks: another world size is another order, and a state goes on with the same one alone. Batches by rows cost an
-     * epoch a look at every sample when it begins.
+     * With either, streams are ranks: another world size gives another order, and a state can be resumed with the same one only. With
+     * batch_elements the beginning of an epoch looks at every sample.
      */
     uint64_t batch_elements, bucket_samples;
     /*
-     * Ranks on this host, this one included: of the memory that is available to all of them, a default budget is at most half of one's
-     * share. 0 = world_size: all of them are here.
+     * Ranks on this host, this one included: they share its memory, and a default budget is at most half of one rank's share. 0 =
+     * world_size: all of them are here.
      */
     uint32_t local_world_size;
     /*
-     * In place of memory_bytes: a fraction of what is available to this loader when it is opened, above 0 and at most 1; or as much as
-     * it takes to hold everything, every block decoded once, and no more: FBY_E_BUDGET says how much where that is not available. What lists and
-     * strings take is read from the data, once, while the loader is opened. At most one of the three.
+     * In place of memory_bytes: a fraction, above 0 and at most 1, of what is available to this loader when it is opened; or as much as it
+     * takes to hold everything, so that every block is decoded once: where that is not available, FBY_E_BUDGET says how much it would be. What
+     * lists and strings take is then read from the data, once, while the loader is opened. At most one of the three.
      */
     double memory_fraction;
     bool memory_all;
     /*
-     * With SUPERBATCH: the superbatches of an epoch are of one size from the first on, and its first batch waits until all of the first is there.
-     * Otherwise the first three are an eighth, a quarter and a half of a superbatch, so that the first batch comes early.
+     * With SUPERBATCH: all superbatches of an epoch have the same size, and its first batch waits until the whole first one is there. Otherwise
+     * the first three are an eighth, a quarter and a half of a superbatch, so that the first batch comes early.
      */
     bool no_warmup;
     /*
@@ -217,14 +218,14 @@ typedef struct fby_loader_opts {
      */
     uint64_t slow_next_ms;
     /*
-     * How many batches the transform runs ahead of the consumer; prefetch_batches are at least as many. 0 = all of those, or with
-     * transform_pulled 2, since results do not count in the budget.
+     * How many batches the transform runs ahead of the consumer; a smaller prefetch_batches is raised to it. 0 = prefetch_batches; with
+     * transform_pulled 2, since its results do not count in the budget.
      */
     uint64_t transform_prefetch;
     bool transform_pulled; /* batches are transformed by threads of the program's: fby_loader_transform_next(). Not with `transform` */
     /*
-     * In place of slow_next_ms: a share, above 0, of the mean step, which is the time of the program between two batches without the very first.
-     * Until 8 steps were seen it is 50 ms. Not with slow_next_ms.
+     * In place of slow_next_ms: a share, above 0, of the mean step, the program's time between two batches (the very first left out). Until 8
+     * steps have been seen it is 50 ms. Not with slow_next_ms.
      */
     double slow_next_share;
 } fby_loader_opts;
@@ -238,8 +239,8 @@ typedef struct fby_loader_opts {
 FBY_API fby_status fby_loader_opts_parse(const char *name, const char *text, fby_loader_opts *opts, fby_error *err);
 
 /**
- * Open a loader: resolves outputs, plans, checks the budget. Starts threads; reads no data before the first epoch begins, but for the
- * column of the keys that parts are made of, and the first samples in file order to try a transform on.
+ * Open a loader: resolves outputs, plans, checks the budget. Starts threads; before the first epoch begins it reads no data but the column
+ * of the keys that parts are made of, and the first samples in file order to try a transform on.
  *
  * @ds    borrowed; the loader holds a reference.
  * @out   [out] owned by the caller: fby_loader_close().
@@ -258,8 +259,8 @@ FBY_API void fby_loader_close(fby_loader *loader);
 
 /**
  * Begin an epoch: cancels what was under way, prefetching starts. Without it, fby_loader_next begins epoch 0, and after
- * FBY_END the next one. An epoch that has begun and given no batch yet goes on as it is; so does one that is begun at the batch that comes
- * next. What fby_loader_cancel did before is over; a cancel while this function runs holds: FBY_E_CANCELLED, here or of the next batch.
+ * FBY_END the next one. An epoch that has begun and given no batch yet carries on; so does one that is to begin at the batch that comes
+ * next. An earlier fby_loader_cancel is over; one while this function runs holds: FBY_E_CANCELLED, here or in place of the next batch.
  *
  * Threads: the consumer's. Blocks: until what was under way has stopped; reads that have begun and a transform that runs are waited for.
  */
@@ -328,13 +329,14 @@ FBY_API uint64_t fby_loader_epochs_begun(const fby_loader *loader);
  */
 FBY_API void fby_loader_cancel(fby_loader *loader);
 
-/* Of the epoch under way, else of the one that comes next, exact. Epochs differ in parts alone. Threads: any. */
+/* Of the epoch under way, else of the next one; exact. Epochs differ only where they are parts. Threads: any. */
 FBY_API uint64_t fby_loader_batch_count(const fby_loader *loader);
 FBY_API uint64_t fby_loader_sample_count(const fby_loader *loader); /* that this rank delivers */
 
 /**
- * Batches and samples (of this rank) of any epoch; either may be NULL. With batch_elements, of an epoch that is neither under way nor next,
- * its batches are cut for it, which takes a look at every sample. Errors: FBY_E_NOMEM; FBY_E_ARG when tail DROP leaves nothing of it.
+ * Batches and samples (of this rank) of any epoch; either may be NULL. With batch_elements, the batches of
+ * an epoch that is neither under way nor next have to be cut for it, which looks at every sample. Errors: FBY_E_NOMEM; FBY_E_ARG when tail
+ * DROP leaves no batch of it.
  * Threads: any. Since: 0.2
  */
 FBY_API fby_status fby_loader_count_of(fby_loader *loader, uint64_t epoch, uint64_t *out_batches, uint64_t *out_samples, fby_error *err);
@@ -351,14 +353,14 @@ typedef struct fby_output_info {
     /* shape[0] is the batch size, -1 with batch_elements; ragged: values' shape with -1 first; padded: -1 second, unless all are padded to
      * one length */
     int64_t shape[FBY_MAX_DIMS];
-    uint64_t step_begin, step_end; /* the steps of a window that columns' values are taken of; 0 and 0 where it has none */
+    uint64_t step_begin, step_end; /* which steps of a window its values come from; 0 and 0 where it has none */
 } fby_output_info;
 FBY_API size_t fby_loader_output_count(const fby_loader *loader);
 FBY_API fby_status fby_loader_output(const fby_loader *loader, size_t i, fby_output_info *out, fby_error *err);
 
 /**
- * What a colleague would ask about the outputs, as sentences for people: one that takes whole windows, and with them the last steps of a
- * column that another one asks for (the target would be in the input). Borrowed from the loader; NULL past the last. Threads: any. Since: 0.2
+ * What a colleague would ask about the outputs, as sentences for people: such as one that takes whole windows, and so holds the very steps
+ * that another output takes as the target. Borrowed from the loader; NULL past the last. Threads: any. Since: 0.2
  */
 FBY_API const char *fby_loader_note(const fby_loader *loader, size_t i);
 
@@ -374,7 +376,7 @@ FBY_API const char *fby_loader_note(const fby_loader *loader, size_t i);
     X(MODEL, "model")             /* what the program does with the batches */                                                             \
     X(MEMORY, "memory")           /* the budget */                                                                                         \
     X(THREADS, "threads")         /* all are busy, and there are more CPUs */                                                              \
-    X(FIRST_BATCH, "first_batch") /* epochs are short beside the time to their first batch */                                              \
+    X(FIRST_BATCH, "first_batch") /* epochs are short compared with the time to their first batch */                                       \
     X(BALANCED, "balanced")       /* nothing stands out */
 
 typedef enum fby_limit {
@@ -439,8 +441,8 @@ typedef struct fby_report {
     uint64_t memory_available_bytes, memory_limit_bytes;
     char memory_limit[256];
     /*
-     * What `verdict` says, as data: what fby_report_judge makes of the numbers. Epochs after the first are judged as soon as enough was seen of
-     * them: the first finds cold caches. Waits for first batches, the program's first step and the time between epochs are apart.
+     * What `verdict` says, as data: what fby_report_judge makes of the numbers. As soon as enough has been seen of later epochs, they alone are
+     * judged: the first finds cold caches. Waits for first batches, the program's first step and the time between epochs are kept apart.
      */
     fby_limit limit;
     double confidence;         /* 0 to 1: how much was seen, and how clearly it says so; 0 of TOO_EARLY */
@@ -452,7 +454,7 @@ typedef struct fby_report {
     uint64_t gap_ns;           /* between the end of an epoch and the beginning of the next: validation, checkpoints. No part of work_ns */
     uint64_t first_batches_ns; /* of wait_ns: for the first batch of each epoch */
     uint64_t first_step_ns;    /* of work_ns: with the very first batch, when a program compiles and allocates */
-    uint64_t reading_ns;       /* time with a file being opened or read: read_ns counts each read */
+    uint64_t reading_ns;       /* time during which some file was being opened or read; read_ns adds up all reads */
     uint64_t memory_wait_ns;   /* time in which no block could be loaded for want of budget, and none was being loaded */
     uint64_t process_cpu_ns;   /* CPU time of the whole process since the first epoch began */
     uint64_t overlap_bytes;    /* a budget with which a superbatch loads while the one before it drains */
@@ -462,8 +464,8 @@ typedef struct fby_report {
 FBY_API fby_status fby_loader_report(fby_loader *loader, fby_report *out, fby_error *err);
 
 /**
- * Make `report` cover what happened after `before`, an earlier report of the same loader, alone: counts and times become differences, and it is
- * judged anew. Quantiles and figures of the plan stay what they are. FBY_E_ARG when `before` is not earlier. Threads: any; pure. Since: 0.2
+ * Make `report` cover only what happened after `before`, an earlier report of the same loader: counts and times become differences, and it is
+ * judged anew. Quantiles and figures of the plan stay as they are. FBY_E_ARG when `before` is not earlier. Threads: any; pure. Since: 0.2
  */
 FBY_API fby_status fby_report_since(fby_report *report, const fby_report *before, fby_error *err);
 
@@ -491,7 +493,7 @@ typedef struct fby_epoch {
 #define FBY_EPOCHS_KEPT 128
 
 /**
- * Epoch i of fby_report.n_epochs, the earliest that is still known first; FBY_EPOCHS_KEPT are. FBY_E_ARG past the last. Threads: any.
+ * Epoch i of fby_report.n_epochs, oldest first; the latest FBY_EPOCHS_KEPT are known. FBY_E_ARG past the last. Threads: any.
  * Since: 0.2
  */
 FBY_API fby_status fby_loader_epoch(fby_loader *loader, size_t i, fby_epoch *out, fby_error *err);
@@ -508,7 +510,7 @@ FBY_API fby_status fby_loader_epoch(fby_loader *loader, size_t i, fby_epoch *out
 FBY_API size_t fby_loader_waits(const fby_loader *loader, uint64_t *out_ns, uint64_t *out_counts, size_t room);
 
 /**
- * Say that so much of the time since the last fby_loader_next went to moving its batch to a device: the report then tells it from the
+ * Say how much of the time since the last fby_loader_next went into moving its batch to a device: the report then tells it apart from the
  * program's work. Threads: the consumer's. Since: 0.2
  */
 FBY_API void fby_loader_transferred(fby_loader *loader, uint64_t ns);

@@ -21,10 +21,10 @@ typedef enum fby_log_level {
 typedef void (*fby_log_fn)(void *user, fby_log_level level, const char *message);
 
 /**
- * Call `fn` for messages of a level from `least` on. It is called in calls of the program, on their thread and under no lock of the library;
- * another thread may still be in it when this returns. NULL: no more messages.
+ * Call `fn` for messages of a level from `least` on. It is called during calls into the library, on the caller's thread and under no lock;
+ * another thread may still be inside it when this returns. NULL: no more messages.
  *
- * @user  handed to fn as it is; borrowed until there is another function.
+ * @user  handed to fn as it is; borrowed until another function is set.
  *
  * Threads: any. Blocks: no.   Since: 0.2
  */

@@ -33,14 +33,14 @@ typedef struct fby_lookup_opts {
     double fill_missing;
     bool first_wins; /* of different values for one key and column the first counts; otherwise FBY_E_DATA naming them */
     int n_threads;   /* for reading; 0 = the CPUs this process may use */
-    /** What the table and the reading of it may hold together, else FBY_E_BUDGET; 0 = as the first data set's. Since: 0.2 */
+    /** How much memory the table and reading it may take together, else FBY_E_BUDGET; 0 = as the first data set's. Since: 0.2 */
     uint64_t memory_bytes;
 } fby_lookup_opts;
 
 /**
- * Read a table, or several joined on the key: rows are the keys of all of them, in order of first appearance, and columns those of all of
- * them. What a table has not is missing, and a key may come again, in the same table or another, with values that were missing before or
- * with the same ones. The key of tables without such a column may be the file's name: a pattern's column.
+ * Read a table, or several joined on the key: the rows are the keys of all of them, in order of first appearance, the columns those of all of
+ * them. What a table lacks is missing. A key may come again, in the same table or another, with the same values or with values that were
+ * missing before. Where the key is in the files' names, it is a pattern's column.
  *
  * Values are float64: whole numbers are exact up to 2^53.
  *

@@ -1,16 +1,16 @@
 /*
- * Made outputs: what is not simply the values of columns, but is made of them when a batch is built. Things that widen (bits, one-hot,
- * n-grams), that need a table beside the data (lookups, maps), or that need a sample as a whole (symmetric matrices, channels of subgroups).
+ * Made outputs: not simply the values of columns, but made of them when a batch is built. What grows in the making (bits, one-hot,
+ * n-grams), what needs a table beside the data (lookups, maps), or a sample as a whole (symmetric matrices, channels of subgroups).
  *
  *     fby_make make = {.kind = FBY_MAKE_BITS, .bits = {.n_bits = 1024, .encoding = FBY_BITS_TEXT}};
  *     const char *column = "bloomfilter";
  *     fby_output bits = {.name = "bits", .columns = &column, .n_columns = 1, .make = &make};
  *
- * Where samples have several rows, those that are made *of a row* give one result for each: (B, steps, …) of a window, packed or padded of
- * a group; with one_step, of that row alone. Those made *of a sample* give one result for it: (B, …).
+ * Where samples have several rows, what is made *of a row* gives one result for each of them: (B, steps, …) for windows, packed or padded for
+ * groups; with one_step, for that row alone. What is made *of a sample* gives one result for it: (B, …).
  *
- * Everything here is borrowed for the call that takes it, but lookups, of which a reference is held. What a value may be is checked when
- * the loader is opened where the types can say it; a value that cannot be made is FBY_E_DATA naming output, row and value.
+ * Everything here is borrowed for the call that takes it; of lookups a reference is kept. What the types can tell is checked when the loader
+ * is opened; a value of which nothing can be made is FBY_E_DATA, naming output, row and value.
  */
 #ifndef FOREBAY_MAKE_H
 #define FOREBAY_MAKE_H
@@ -87,9 +87,9 @@ typedef struct fby_make_ngrams {
 } fby_make_ngrams;
 
 /**
- * Of a key of several columns, where samples have several rows, strings are those of the sample's first row, for all of its rows. Of groups
- * that were found by these very columns (or more), where all rows of a sample have one key: one value a sample; FBY_LAYOUT_RAGGED or
- * _PADDED asks for a row each.
+ * Where samples have several rows and the key several columns, strings of the key are those of the sample's first row, for all of its rows. For
+ * groups that were found by these very columns (or more) all rows of a sample have the same key: one value a sample, unless FBY_LAYOUT_RAGGED
+ * or _PADDED asks for one a row.
  */
 typedef struct fby_make_lookup {
     fby_lookup *table;     /* its key has as many columns as the output, in this order, of the same type each: whole numbers or strings */
@@ -108,14 +108,14 @@ typedef struct fby_make_expression {
 typedef struct fby_make_standardize {
     fby_lookup *moments; /* by key: for each column but the key its mean, then for each its std; or what fby_fit_groups gave for these
                             columns. A std of 0 or NaN counts as 1; a mean that is missing makes NaN */
-    bool has_default;    /* values of keys that are not there stay as they are; otherwise an error */
-    bool has_fill_nan;   /* what is NaN after it becomes fill_nan: 0 is the group's mean */
+    bool has_default;    /* values whose key is not in the table stay as they are; otherwise an error */
+    bool has_fill_nan;   /* what is NaN afterwards becomes fill_nan; 0 stands for the group's mean */
     double fill_nan;
 } fby_make_standardize;
 
 /**
- * The upper triangle of a symmetric matrix, row by row, without the diagonal, of p × p; n = p(p−1)/2 pairs are valid, those first. p comes
- * from the second column (a count of points, or of pairs), or from where the pad value begins. Diagonal and rows from p on are 0.
+ * A p × p symmetric matrix, of whose upper triangle without the diagonal the column holds the n = p(p−1)/2 pairs, row by row, before any padding.
+ * p comes from the second column (a count of points, or of pairs), or from where the pad value begins. Diagonal and rows from p on are 0.
  */
 typedef struct fby_make_symmetric {
     uint64_t size;       /* P; 0 = the largest whose pairs fit the column */
@@ -152,8 +152,8 @@ typedef struct fby_make_group_channels {
     const fby_channel *channels;
     size_t n_channels;
     uint32_t n_rows;             /* K of FIRST_ROWS */
-    uint32_t max_groups;         /* D: those beyond are left out, the latest first */
-    double pad;                  /* where a subgroup or row is not there */
+    uint32_t max_groups;         /* D: of more subgroups the first D are kept */
+    double pad;                  /* where there is no subgroup or row */
     const fby_lookup *positions; /* NULL, or a table by the key whose columns come first in every row of channels */
     bool mask;                   /* instead: bool (D), true where there is a subgroup */
 } fby_make_group_channels;
@@ -174,11 +174,11 @@ typedef struct fby_make_sequence_mask {
  * Frozen: no field is ever added.
  */
 typedef struct fby_axis_places {
-    int64_t begin, end;    /* a range that reaches beyond the axis ends there. end = 0: as far as the axis goes */
+    int64_t begin, end;    /* a range that reaches beyond the axis ends with it. end = 0: the axis's end */
     uint64_t step;         /* 0 = 1 */
     const int64_t *places; /* NULL, or n_places of them, which must be there, in any order */
     size_t n_places;
-    bool drop_axis; /* with one place: the axis goes */
+    bool drop_axis; /* with one place: without this axis */
 } fby_axis_places;
 
 typedef struct fby_make_select {
@@ -187,7 +187,7 @@ typedef struct fby_make_select {
     bool of_last; /* of the last n_axes axes instead */
 } fby_make_select;
 
-/** Exact: no float comes in. Where the unit is coarser than the column's, times are rounded down. FBY_E_DATA: one that int64 cannot hold, or missing. */
+/** Exact: computed in integers. Where the unit is coarser than the column's, times are rounded down. FBY_E_DATA: one that int64 cannot hold, or missing. */
 typedef struct fby_make_time {
     bool is_duration; /* of durations; otherwise of dates and timestamps, since 1970-01-01T00:00 (UTC where the column is) */
     fby_unit unit;

@@ -7,9 +7,9 @@
  *                          .weights = weights, .n_epochs = 1, .stop = FBY_MIX_FIRST};
  *     fby_loader_open_mix(&mix, &opts, &loader, &err);
  *
- * The order is a function of what a loader's is, and of the sources, their weights and where an epoch ends. Of any run of samples every source has
- * its share but for a few samples, in a batch as in an epoch, on any number of ranks; over an epoch it is exact, to the nearest sample. Sources may
- * be of different formats, and their samples rows, windows, groups or cells; outputs are alike in name, shape and dtype.
+ * The order depends on all that a loader's order depends on, and on the sources, their weights and where an epoch ends. In every stretch of samples
+ * each source has its share to within a few samples, in a batch as in an epoch, on any number of ranks; over an epoch it is exact, to the nearest
+ * sample. Sources may differ in format and in what their samples are (rows, windows, groups, cells); outputs agree in name, shape and dtype.
  */
 #ifndef FOREBAY_MIX_H
 #define FOREBAY_MIX_H
@@ -22,9 +22,9 @@ extern "C" {
 
 /** Where an epoch of a mixture ends. */
 typedef enum fby_mix_stop {
-    FBY_MIX_FIRST,  /* before the first source would have no sample left; those that others have left do not come in this epoch */
-    FBY_MIX_ALL,    /* when every sample of every source came; sources that end before are drawn anew. Without weights each comes once */
-    FBY_MIX_SAMPLES /* after n_samples; sources that end before are drawn anew */
+    FBY_MIX_FIRST, /* before the first source would run out; what the others have left does not come in this epoch */
+    FBY_MIX_ALL,   /* when every sample of every source has come; sources that run out before begin anew. Without weights each comes once */
+    FBY_MIX_SAMPLES /* after n_samples; sources that run out before begin anew */
 } fby_mix_stop;
 
 /** One source. Borrowed for the call that takes it. */
@@ -41,8 +41,8 @@ typedef struct fby_mix {
     const fby_mix_source *sources; /* n_sources, at most 1024 */
     size_t n_sources;
     /*
-     * n_epochs rows of n_sources: how often each source comes beside the others, ≥ 0. Row e is epoch e's, the last one that of all after it. NULL
-     * = the numbers of samples.
+     * n_epochs rows of n_sources: how often each source comes relative to the others, ≥ 0. Row e is for epoch e, the last row for all later ones too.
+     * NULL = the sources' numbers of samples.
      */
     const double *weights;
     size_t n_epochs;
@@ -51,8 +51,8 @@ typedef struct fby_mix {
 } fby_mix;
 
 /**
- * Open a loader over a mixture. All else is as of fby_loader_open(). The superbatch is shared by weight, and so is the budget by what each
- * source's part of it takes. Of opts, `samples` is not used.
+ * Open a loader over a mixture, in all else as fby_loader_open() does. The superbatch is divided among the sources by weight, and the budget by what
+ * each source's share of it takes. `samples` of opts is not used.
  *
  * FBY_E_UNSUPPORTED: parts, diversity, batches by rows, length buckets, samples that are drawn anew in every epoch; FBY_E_ARG: weights,
  * outputs that are not alike, or data sets of files that were opened with different io. Messages name the source. Threads: any. Blocks: as
@@ -76,12 +76,12 @@ FBY_API fby_status fby_loader_open_mix(const fby_mix *mix, const fby_loader_opts
  */
 FBY_API fby_status fby_fit_mix(const fby_mix *mix, const fby_fit_opts *opts, fby_moments *out, fby_error *err);
 
-/** What an epoch has of a source. Strings borrowed from the loader. */
+/** What one epoch takes from a source. Strings borrowed from the loader. */
 typedef struct fby_source_info {
     size_t size;        /* set by the caller: sizeof(fby_source_info) */
     const char *name;   /* "" of a loader over one data set */
     uint64_t n_samples; /* in the epoch, over all ranks; repeats that fill up its last batch aside */
-    uint64_t n_left;    /* of the source's, that do not come in it */
+    uint64_t n_left;    /* samples of the source that do not come in it */
     uint64_t n_passes;  /* how often the source is begun: 2 = some samples come twice */
 } fby_source_info;
 

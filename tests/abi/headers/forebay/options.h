@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/** X(enum, name, struct). Of "op", "make", "channel" and "after" the words of their enums alone. */
+/** X(enum, name, struct). "op", "make", "channel" and "after" have only the words of their enums. */
 #define FBY_OPTION_SET_LIST(X)                                                                                                             \
     X(FBY_OPTIONS_OPEN, "open", fby_open_opts)                                                                                             \
     X(FBY_OPTIONS_WINDOWS, "windows", fby_samples_opts)                                                                                    \
@@ -56,7 +56,7 @@ extern "C" {
     X(FBY_OPTIONS_SPEC_AUGMENT, "spec_augment", fby_after_spec_augment)                                                                    \
     X(FBY_OPTIONS_PACK, "pack", fby_pack_opts)                                                                                             \
     X(FBY_OPTIONS_MIX, "mix", fby_mix)                                                                                                     \
-    X(FBY_OPTIONS_SOURCE, "source", fby_source_report)
+    X(FBY_OPTIONS_SOURCE_REPORT, "source_report", fby_source_report)
 
 typedef enum fby_option_set {
 #define FBY_OPTION_SET_ENUM(set, name, type) set,
@@ -89,7 +89,7 @@ typedef enum fby_option_type {
 #define FBY_OPTION_OF_SUPERBATCH 8u /* of a state: only with shuffle SUPERBATCH */
 #define FBY_OPTION_LATER 16u        /* of a state: those of older libraries may lack it; 0 stands for it */
 
-/** One option, or one field of a state or report. Static; fields are only ever added behind the last one. */
+/** One option, or one field of a state or report. Static; fields are only ever added at the end. */
 typedef struct fby_option {
     const char *name;  /* in pipeline files, in Python, in what is printed: "threads" */
     const char *field; /* in the struct: "n_threads" */
@@ -99,9 +99,9 @@ typedef struct fby_option {
     size_t also;    /* 0, or the offset of the number of TEXTS and PATHS (size_t), else of the bool that says the option is given */
     int64_t least;  /* of numbers that are given */
     uint64_t most;  /* of numbers; 0 = what the type holds. CHARS: bytes, the NUL included */
-    const char *const *choices; /* CHOICE: NULL-terminated. OTHER, PATHS: NULL, or words that are known beside */
-    const char *fallback;       /* what it is where it is not given: a number or word, or a description */
-    const char *form;           /* NULL: it is written as its type. Else how; several fields with one name are filled by one form */
+    const char *const *choices; /* CHOICE: NULL-terminated. OTHER, PATHS: NULL, or words that are allowed as well */
+    const char *fallback;       /* the default: a number or word, or a description */
+    const char *form;           /* NULL: written as its type. Else how it is written; one form may fill several fields of the same name */
     const char *help;           /* one line */
 } fby_option;
 

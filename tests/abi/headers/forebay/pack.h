@@ -18,8 +18,8 @@ extern "C" {
 
 /** The order of the rows in the pack. */
 typedef enum fby_pack_shuffle {
-    FBY_PACK_SHUFFLE_FULL, /* as a loader with shuffle FULL, this seed and one stream has them in its first epoch */
-    FBY_PACK_SHUFFLE_NONE  /* as they are */
+    FBY_PACK_SHUFFLE_FULL, /* the order of the first epoch of a loader with shuffle FULL, this seed and one stream */
+    FBY_PACK_SHUFFLE_NONE  /* the order of the source */
 } fby_pack_shuffle;
 
 typedef enum fby_pack_format {
@@ -42,24 +42,24 @@ typedef struct fby_pack_opts {
     uint64_t seed;
     fby_pack_format format;
     fby_pack_codec codec;
-    uint64_t batch_rows;        /* rows of a record batch or row group; 0 = about 4 MiB of them, at most 65,536 */
-    uint64_t rows_per_file;     /* the last batch of a file has what is left; 0 = about 256 MiB of them, in whole batches */
+    uint64_t batch_rows;        /* of a record batch or row group; 0 = about 4 MiB, at most 65,536 rows */
+    uint64_t rows_per_file;     /* the last batch of a file has what is left; 0 = about 256 MiB, in whole batches */
     const char *const *columns; /* n_columns names of top-level columns; NULL = all */
     size_t n_columns;
-    uint64_t memory_bytes; /* what packing may hold; 0 = half of what the process may take. Decides no byte of the pack */
-    int n_threads;         /* tasks at a time; 0 = the CPUs that the process may use. Decides no byte either */
-    bool verify;           /* read both again, and compare their rows: the order-independent sum of a 128-bit hash of each */
+    uint64_t memory_bytes; /* how much memory packing may take; 0 = half of what the process may. Changes no byte of the pack */
+    int n_threads;         /* tasks at a time; 0 = the CPUs that the process may use. Changes no byte either */
+    bool verify;           /* read source and pack again, and compare their rows: sums of a 128-bit hash of each row, whatever the order */
     bool dry_run;          /* say what would be done, and leave nothing behind: a batch is tried, and how fast the disk is */
     fby_progress_fn progress;
     void *progress_user;
     /*
-     * NULL, or what a loader with these outputs and samples delivers, in place of rows and columns: sample i goes to π(i), and each output becomes
-     * a column of its name. Arrays are fixed-size lists; what varies in length, padded or not, is a list. What another epoch would have otherwise
-     * (random crops and masks, draws of rows, samples drawn by weights) is FBY_E_UNSUPPORTED, with the output's name. Of the options outputs and
-     * samples are taken, a transform is FBY_E_UNSUPPORTED, and the others are not looked at.
+     * NULL, or: pack what a loader with these outputs and samples delivers, in place of rows and columns. Each output becomes a column of its name;
+     * arrays are fixed-size lists; what varies in length, padded or not, is a list. What would differ from epoch to epoch (random crops and masks,
+     * draws of rows, samples drawn by weights) is FBY_E_UNSUPPORTED, with the output's name, and so is a transform. Only outputs and samples are
+     * used; other options are ignored.
      */
     const fby_loader_opts *loader;
-    const char *pipeline; /* with loader: NULL, or a text that the pack keeps as what it was made by, such as the pipeline file */
+    const char *pipeline; /* with loader: NULL, or a text that is kept in the pack, to say how it was made: the pipeline file */
 } fby_pack_opts;
 
 /** What was done, or would be. */
@@ -69,11 +69,11 @@ typedef struct fby_pack_info {
     uint64_t rows_per_file, batch_rows; /* as chosen */
     uint64_t source_bytes;              /* as stored */
     uint64_t decoded_bytes;             /* about, of the chosen columns in memory */
-    uint64_t scratch_bytes;             /* about, what lies in the target folder meanwhile, beside the pack; 0 = nothing */
+    uint64_t scratch_bytes;             /* about: what lies in the target folder meanwhile, besides the pack; 0 = nothing */
     uint64_t written_bytes;             /* of the pack's files; dry run: 0 */
     uint32_t passes;                    /* over the data: 1, or 2 where rows are scattered first */
     uint32_t buckets;                   /* that rows are scattered into */
-    bool resumed;                       /* it went on where another one had stopped; a task: some of it, or all, was complete */
+    bool resumed; /* an earlier call had stopped, and this one finished its work; of a task: some or all of it was complete */
     bool verified;
     char contents[33];       /* of the source: 32 hex digits, as fby_loader_state has them */
     char rows_hash[33];      /* with verify: the sum */
@@ -83,10 +83,10 @@ typedef struct fby_pack_info {
 
 /**
  * Write a data set anew into a folder: part-00000.arrow and so on, then _pack.json, which says what it was made of. The bytes of the files
- * depend on the source, the seed and the options that are not marked above, and on the versions of the codecs.
+ * depend on the source, the options (but for those marked above) and the versions of the codecs.
  *
- * Until all of it is written nothing has a final name: the folder holds one hidden folder, .forebay-pack. A call with the same source and the
- * same options goes on with it, whatever stopped the one before.
+ * Until all of it is written nothing has its final name: the folder holds one hidden folder, .forebay-pack. If a call is stopped, by whatever, the
+ * next one with the same source and options continues its work.
  *
  * @to    a folder that is not there, is empty, or holds what an unfinished pack of the same source and options left.
  * @opts  NULL = defaults. Borrowed for the call.
@@ -124,12 +124,12 @@ typedef struct fby_pack_task {
     size_t n_inputs, n_outputs;
 } fby_pack_task;
 
-/** Returns whether it wants to be told the next one. */
+/** Called for each task. Returns whether it wants the next one. */
 typedef bool (*fby_pack_task_fn)(void *user, const fby_pack_task *task);
 
 /**
- * The tasks of a pack, phase after phase. How many there are follows from source, options and memory_bytes, which is a task's here (0 = 4 GiB),
- * and from nothing of the machine; once the plan is written in `to`, from that.
+ * The tasks of a pack, phase after phase. How many there are depends on the source, the options and memory_bytes, here the memory of one task
+ * (0 = 4 GiB), and on nothing of the machine; once the plan is written in `to`, on that.
  *
  * Errors: as fby_pack; FBY_E_UNSUPPORTED (a table in memory, which other processes do not have).
  * Threads: any. Blocks: yes. Callbacks: each, on the calling thread. Since: 0.2
@@ -140,7 +140,7 @@ FBY_API fby_status fby_pack_tasks(fby_dataset *ds, const char *to, const fby_pac
 /**
  * Run one task; any number of them at a time, by processes that see the same source and the same folder. All are given the same options, and
  * write the bytes that fby_pack writes. A task that is complete does nothing; one that was stopped, whatever stopped it, is run again. A call
- * runs on one thread, beside those that decode; it holds memory_bytes (0 = 4 GiB).
+ * uses one thread, besides those that decode, and memory_bytes (0 = 4 GiB).
  *
  * @k    of plan and finish 0.
  * @out  [out] may be NULL: the pack; written_bytes and rows_hash of finish alone.

@@ -95,9 +95,9 @@ typedef struct fby_pipeline_opts {
     size_t size;                  /* sizeof(fby_pipeline_opts) */
     const char *const *overrides; /* "loader.batch_size=64": a key by its path and a value as in the file, in place of the file's. Copied */
     size_t n_overrides;
-    const char *base_dir;     /* what the paths in it are relative to; NULL = the file's directory, of a text the working directory */
-    const char *cache_dir;    /* of every data set that names none: as in fby_open_opts; "" = no cache, also of those that do. Copied */
-    fby_progress_fn progress; /* called by what opens data sets and samples, on the calling thread */
+    const char *base_dir;  /* what the paths in it are relative to; NULL = the file's directory, or for a text the working directory */
+    const char *cache_dir; /* for data sets that name none: as in fby_open_opts; "" = no cache, not even for those that name one. Copied */
+    fby_progress_fn progress; /* called while data sets and samples are opened, on the calling thread */
     void *progress_user;
 } fby_pipeline_opts;
 
@@ -134,7 +134,7 @@ FBY_API fby_status fby_pipeline_choose_split(const fby_pipeline *pipeline, const
 
 /**
  * Source i of a file that describes a mixture: a pipeline of its own, with data, samples, splits and outputs, but no loader. Borrowed from the
- * pipeline; NULL past the last, and of a file that describes no mixture.
+ * pipeline; NULL past the last, and for a file that describes no mixture.
  *
  * @out_name  [out] may be NULL; its name, borrowed.
  */
@@ -143,14 +143,14 @@ FBY_API fby_pipeline *fby_pipeline_source(fby_pipeline *pipeline, size_t i, cons
  * The mixture, as fby_loader_open_mix() takes it: sources with samples and outputs, weights, and where an epoch ends. All of it points into the
  * pipeline.
  *
- * @split  of every source; NULL as of fby_pipeline_loader_opts().
+ * @split  of every source; NULL means what it does in fby_pipeline_loader_opts().
  * @out    [out] its size is set by the caller: fby_mix mix = {.size = sizeof mix}.
  * Errors: those of fby_pipeline_samples and fby_pipeline_outputs; FBY_E_ARG for a file that describes no mixture. Blocks: while it opens.
  */
 FBY_API fby_status fby_pipeline_mix(fby_pipeline *pipeline, const char *split, fby_mix *out, fby_error *err);
 
 /**
- * What the file describes: opened at the first call, borrowed from the pipeline (take a reference to keep it).
+ * What the file describes: opened by the first call, borrowed from the pipeline (take a reference to keep it).
  *
  * @split  a name of `splits`; NULL = all samples.
  * Errors: those of fby_dataset_open and fby_samples_open, with the place in the file; FBY_E_ARG for a split that is not there, and for a
@@ -162,7 +162,8 @@ FBY_API fby_status fby_pipeline_samples(fby_pipeline *pipeline, const char *spli
 
 /**
  * The outputs, ready for fby_loader_open: reads the lookups and fits the moments they need. Borrowed from the pipeline, and so is all they
- * point to. None described: 0, and a loader takes every column that can be a tensor.
+ * point to. Where the file describes none their number is 0, and a loader takes every
+ * column that can be a tensor.
  *
  * @out  [out] options that hold the outputs, their number and sizes, and nothing else. Its own size is set by the caller (FBY_LOADER_SIZES);
  *       the next output begins out->output_size bytes behind one.

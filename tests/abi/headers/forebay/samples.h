@@ -28,9 +28,8 @@ typedef enum fby_sample_kind {
 } fby_sample_kind;
 
 /**
- * A list of values to compare a column with: numbers (also of dates, times and bools, in the column's own unit) or strings; one of them. Of a
- * column of dates or timestamps strings are dates and times as ISO 8601 writes them: "2001-01-31", "2001-01-31T12:30:15.5", in UTC or with their
- * offset.
+ * A list of values to compare a column with: either numbers (of dates, times and bools too, in the column's own unit) or strings. For a column of
+ * dates or timestamps, strings are dates and times as ISO 8601 writes them: "2001-01-31", "2001-01-31T12:30:15.5", in UTC or with their offset.
  * Frozen: no field is ever added.
  */
 typedef struct fby_values {
@@ -42,8 +41,8 @@ typedef struct fby_values {
 /**
  * Options of fby_samples_open. Set size; zero everything else for the defaults.
  *
- * A *series* is what windows lie in: a file; with `key`, a run of rows with equal keys in a file; with `time`, cut further wherever the
- * time does not go on as it should. Windows begin at the first row of their series and at every stride-th row after it.
+ * A *series* is what windows lie in: a file; with `key`, a run of rows with equal keys in a file; with `time`, cut again wherever the
+ * time does not advance as it should. Windows begin at the first row of their series and at every stride-th row after it.
  */
 typedef struct fby_samples_opts {
     size_t size; /* sizeof(fby_samples_opts) */
@@ -52,30 +51,32 @@ typedef struct fby_samples_opts {
     uint64_t stride;        /* WINDOWS: rows from one start to the next; 0 = 1 */
     const char *key;        /* GROUPS: the column of the key, needed without rows or table. WINDOWS: NULL = a file is a series */
     const char *const *
-        more_keys; /* further columns of the key, n_more_keys of them, FBY_MAX_KEYS with `key` at most: rows are of one group, or series, when they are equal
-                                     in all. Without table. Such samples have no one key to be selected by: name a column */
+        more_keys; /* further columns of the key, n_more_keys of them, FBY_MAX_KEYS with `key` at most: rows belong to one group, or series, when they agree
+                                     in all of them. Not with a table. There is then no single key to select samples by: name a column */
     size_t n_more_keys;
-    uint64_t rows;    /* GROUPS: of so many rows each from a file's first row on, its last one what is left, in place of a key: nothing is
-                                        read. They have no key but their file's name. 0 = by key, or from a table */
-    const char *time; /* WINDOWS: NULL, or a column of times or numbers that ends a series where it does not go on */
-    int64_t step;     /* how it goes on: by this much from row to row, in the column's unit; 0 = it must only rise */
+    uint64_t rows; /* GROUPS, in place of a key: each file is cut into groups of so many rows, the last of which has what is left; nothing
+                                        is read. Their key is the file's name. 0 = by key, or from a table */
+    const char *time;                /* WINDOWS: NULL, or a column of times or numbers: a series ends where it does not advance by `step` */
+    int64_t step;                    /* from row to row, in the column's unit; 0 = any step forward will do */
     const char *const *drop_missing; /* WINDOWS: those that touch a missing value (null, NaN) of these columns are no samples */
     size_t n_drop_missing;
     /*
-     * GROUPS: from an index table, one row a group, instead of a scan for the key. Rows of the table whose file is not in the data set are
-     * left out; groups need not be sorted, must not overlap, and rows between them are in none. `key` is then a column of the table, and
+     * GROUPS: from an index table with one row a group, instead of a scan for the key. Rows of the table whose file is not in the data set are
+     * left out; groups need not be sorted and must not overlap; rows between them belong to none. `key` is then a column of the table, and
      * may be NULL.
      */
-    fby_dataset *table;       /* the samples hold a reference; NULL = scan */
-    const char *first, *last; /* columns of the table, needed: first and last row of a group in its file, counted from 0, both in it */
-    const char *file;         /* column of the table: the file. Its value is that of the data set's column of the same name (a part of the
+    fby_dataset *table; /* the samples hold a reference; NULL = scan */
+    const char *first,
+        *last;             /* columns of the table, required: first and last row of a group in its file, counted from 0, both inclusive */
+    const char *file;      /* column of the table: the file. Its value is that of the data set's column of the same name (a part of the
                                  pattern), or a file's name with or without extension; or "batch_{batch_id}.parquet": the name made of
                                  columns of the table. NULL = the data set is one file */
-    bool file_by_position;    /* `file` holds the place of the file in the data set, from 0 */
-    int n_threads;            /* for reading the columns named above; 0 = the CPUs this process may use */
+    bool file_by_position; /* `file` holds the place of the file in the data set, from 0 */
+    int n_threads;         /* for reading the columns named above; 0 = the CPUs this process may use */
     fby_progress_fn progress; /* called on the calling thread, at most about ten times a second */
     void *progress_user;
-    const char *step_text; /* NULL, or the step in words, of a column of times: "1 day", "6 hours", "10 min", "30 s", "20 ms", "us", "ns" */
+    const char
+        *step_text; /* NULL, or the step in words, for a column of times: "1 day", "6 hours", "10 min", "30 s", "20 ms", "us", "ns" */
 } fby_samples_opts;
 
 /**
@@ -105,10 +106,9 @@ typedef struct fby_bound {
 /**
  * Options of fby_samples_select. Set size; zero everything else for the defaults.
  *
- * A sample is chosen by a value: that of `column` in its first row. NULL is the key of the samples: of groups the column given as key; of
- * windows that, or, where a file is a series, the last column of the path's pattern, else the file's name without
- * folders and extension (with folders and the source's name, where several files have that name). Groups from an
- * index table also have the columns of that table.
+ * A sample is chosen by a value: that of `column` in its first row. NULL means the key of the samples: the column that was given as key; for
+ * windows in whole files, the last column of the path's pattern, or else the file's name without folders and extension (with folders and the
+ * source's name, where several files have that name). For groups from an index table, `column` may also be one of that table.
  */
 typedef struct fby_select_opts {
     size_t size; /* sizeof(fby_select_opts) */
@@ -118,8 +118,8 @@ typedef struct fby_select_opts {
     bool exclude;        /* choose the others */
     bool ignore_unknown; /* values that no sample has are no error */
     /*
-     * By a side table: `column` is looked up in table_key, and values and bounds are about table_column, in the row found. A sample is chosen
-     * when one row with its value satisfies them; without table_column, when there is such a row.
+     * By a side table: `column` is looked up in table_key, and values and bounds apply to table_column of the row found. A sample is chosen when
+     * one of the rows with its value satisfies them; without table_column, when there is such a row.
      */
     fby_dataset *table;    /* borrowed for the call; NULL = none */
     const char *table_key; /* NULL = named as `column` is */
@@ -130,8 +130,8 @@ typedef struct fby_select_opts {
 } fby_select_opts;
 
 /**
- * Those samples whose value is listed, or lies between bounds. The column, and no other, is read once, by several threads; where samples
- * lie in few blocks, only those. The order of what is chosen is that of the samples. A few bits are kept for each sample chosen; of files, also on disk
+ * Those samples whose value is listed, or lies between bounds. Only that column is read, once, by several threads, and only the blocks that
+ * hold samples. What is chosen keeps the order of the samples. It takes a few bits a sample, in memory and, for data sets of files, on disk
  * beside the index cache, so that the next call reads no column (so do fby_samples_split, fby_samples_oversample and fby_samples_resample).
  *
  * Errors: FBY_E_ARG (values that no sample has, naming the first and how many; strings for a column of numbers; nothing is chosen),
@@ -147,8 +147,8 @@ FBY_API fby_status fby_samples_select(const fby_samples *samples, const fby_sele
 FBY_API fby_status fby_samples_limit(const fby_samples *samples, uint64_t n, bool random, uint64_t seed, fby_samples **out, fby_error *err);
 
 /**
- * Those samples whose numbers are listed, each as often as it is. What comes out is in the order of the samples, whatever the order of the list, as
- * after every choice; loaders shuffle it, or not. Reads nothing.
+ * Those samples whose numbers are listed, each as often as it is listed. As after every choice they are in the order of the samples, not of the
+ * list; a loader shuffles them, or not. Reads nothing.
  *
  * @indices  n numbers below fby_samples_count, in any order; borrowed for the call.
  * Errors: FBY_E_ARG (a number that no sample has, with its place in the list; none is listed; one is listed more than 65,535 times), FBY_E_NOMEM.
@@ -171,13 +171,13 @@ typedef struct fby_split_opts {
     size_t size; /* sizeof(fby_split_opts) */
     fby_split_kind kind;
     const char *column;   /* KEYS: as fby_select_opts.column */
-    const char *stratify; /* SAMPLES: NULL, or the column of a class, of which every part has its share */
+    const char *stratify; /* SAMPLES: NULL, or a column of classes: every part gets its share of each class */
     const char *time; /* TIME: the column of the time in a sample's first row, needed where samples are no windows; those are cut by rows */
     bool
         at_target; /* TIME of windows: a window is in the part that its target begins in: the first row of its output; without output, its last
                              row. Its input may reach back over the cut, its output over the next one. false = in the part that all of it
                              lies in */
-    uint64_t seed;       /* what a fraction holds */
+    uint64_t seed;       /* decides what goes into which fraction */
     bool ignore_unknown; /* KEYS: listed keys that no sample has are no error */
     int n_threads;       /* for reading a column; 0 = the CPUs this process may use */
 } fby_split_opts;
@@ -185,20 +185,20 @@ typedef struct fby_split_opts {
 /** A part: a fraction, or KEYS the keys listed. Frozen: no field is ever added. */
 typedef struct fby_split_part {
     const char *name; /* for messages; NULL = "part 0" and so on. No two parts have one name */
-    double fraction;  /* above 0; of all parts together at most 1: the rest is in none */
-    fby_values keys;  /* n = 0: the fraction counts. Of all parts or of none */
+    double fraction;  /* above 0; at most 1 in all: what is left is in no part */
+    fby_values keys;  /* n = 0: by fraction. Either all parts list keys or none does */
 } fby_split_part;
 
 /**
- * Parts of some samples, which have nothing in common.
+ * Divide samples into parts that have no sample in common.
  *
  * With n of what is divided (files, distinct keys, samples, samples in the order of time, rows of a series), part k is what lies between the
- * first ⌊f n⌋ and the first ⌊g n⌋, where f and g are the sums of the fractions before and up to it: so all is in some part when the fractions
- * sum to 1. Of each class of `stratify` every part has its fraction rounded down or up, such that what is rounded evens out over the classes.
+ * first ⌊f n⌋ and the first ⌊g n⌋, where f and g are the sums of the fractions before it and up to it: when the fractions sum to 1, everything is
+ * in some part. With `stratify` each part has its fraction of every class, rounded down or up so that the roundings even out over the classes.
  *
- * FILES, KEYS: the same files or values are always drawn; keys also whatever the order of the files. Of more than 16 million groups each key
- * is drawn for itself, so that the fractions hold to about one in ten thousand. TIME by a column: samples of one time are in one part. TIME of
- * windows: a window whose rows lie on both sides of a cut is in no part; with at_target every window is in one. SAMPLES draws over the numbers
+ * FILES, KEYS: one seed always draws the same files or keys; keys whatever the order of the files. With more than 16 million groups each key
+ * is drawn by itself, so that the fractions hold to about one in ten thousand. TIME by a column: samples of the same time are in the same part. TIME
+ * of windows: a window whose rows lie on both sides of a cut is in no part; with at_target every window is in one. SAMPLES draws over the numbers
  * of the samples; neighbouring windows share rows, which then lie in several parts.
  *
  * FILES, TIME of windows and SAMPLES without stratify read nothing; the others their column, KEYS by fractions twice. stratify takes 4 bytes
@@ -225,7 +225,7 @@ typedef struct fby_oversample_opts {
 } fby_oversample_opts;
 
 /**
- * Every sample as often as the factor of its class says; once when its class is not listed. Repeats are samples of their own: they are shuffled,
+ * Every sample as often as the factor of its class says, or once where its class is not listed. Repeats are samples of their own: they are shuffled,
  * batched and counted as such, and a block is still read once. Errors, threads, blocking: as fby_samples_select. Since: 0.2
  */
 FBY_API fby_status fby_samples_oversample(const fby_samples *samples, const fby_oversample_opts *opts, fby_samples **out, fby_error *err);
@@ -248,18 +248,18 @@ typedef struct fby_resample_opts {
  * weight 0 never. One seed always draws the same. The draw is that of every epoch; what is drawn is shuffled anew in each.
  * Takes 8 bytes a sample while it runs.
  *
- * With each_epoch, every epoch draws n samples of its own: a function of (seed, epoch) alone, so that epochs have one length and a state goes on
- * exactly. A sample comes n w / Σ w times in the mean, and in an epoch that number rounded down or up, or one more or less. What comes out keeps
- * 5 bytes a sample of those drawn from, and is for loaders (without parts and diversity): select, limit and split before. fby_samples_get gives
- * the draws of epoch 0; FBY_FROM_SAMPLE_INDEX the number among the samples that are drawn from, which a sample that comes twice has twice; it is then
- * cropped and masked alike. At most 2^48 draws.
+ * With each_epoch, every epoch draws its own n samples: a function of (seed, epoch) alone, so that all epochs have the same length and a state is
+ * resumed exactly. On average a sample comes n w / Σ w times; in one epoch that number rounded down or up, or one more or less. The result takes
+ * 5 bytes for each sample that is drawn from, and is for loaders alone (without parts and diversity): select, limit and split before.
+ * fby_samples_get gives the draws of epoch 0; FBY_FROM_SAMPLE_INDEX gives a sample's number among those drawn from: a sample that comes twice has
+ * the same number both times, and is cropped and masked alike. At most 2^48 draws.
  *
  * Errors: as fby_samples_select; FBY_E_ARG also for a weight that is negative, not finite or missing (with its sample), and when all are 0.
  * Threads: any. Blocks: while it reads a column. Since: 0.2
  */
 FBY_API fby_status fby_samples_resample(const fby_samples *samples, const fby_resample_opts *opts, fby_samples **out, fby_error *err);
 
-/* ---- life and looking ---- */
+/* ---- references, and what there is ---- */
 
 /** One more reference; returns its argument. Threads: any. Since: 0.2 */
 FBY_API fby_samples *fby_samples_ref(fby_samples *samples);
@@ -271,7 +271,7 @@ FBY_API uint64_t fby_samples_max_rows(const fby_samples *samples);    /* of one 
 
 /**
  * What a colleague would mention of how they were found, as sentences for people: "drop_missing leaves out 37 of 111 windows, with them all of
- * 1 of 3 files, such as 'b.parquet'". Of samples that are some of others: what was said of those. Borrowed; NULL past the last. Threads: any.
+ * 1 of 3 files, such as 'b.parquet'". Samples that were chosen among others have the notes of those. Borrowed; NULL past the last. Threads: any.
  * Since: 0.2
  */
 FBY_API const char *fby_samples_note(const fby_samples *samples, size_t i);
@@ -279,7 +279,7 @@ FBY_API const char *fby_samples_note(const fby_samples *samples, size_t i);
 FBY_API uint64_t fby_samples_files_dropped(const fby_samples *samples);
 
 /**
- * Where sample i lies: its first row in the data set, and how many rows it has. FBY_E_ARG when there are not as many.
+ * Where sample i lies: its first row in the data set, and how many rows it has. FBY_E_ARG when there is no such sample.
  * Threads: any. O(log blocks). Since: 0.2
  */
 FBY_API fby_status fby_samples_get(const fby_samples *samples, uint64_t i, uint64_t *out_first_row, uint64_t *out_rows, fby_error *err);

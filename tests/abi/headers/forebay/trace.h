@@ -9,8 +9,8 @@
  *     …
  *     fby_trace_end("run.json", &err);
  *
- * While nothing is recorded, a place that would record costs one load. While something is, each thread writes into memory of its own, and the
- * oldest of its events give way to new ones.
+ * While nothing is being recorded, an event costs one load. During a recording each thread writes into memory of its own, where new events
+ * replace the oldest.
  */
 #ifndef FOREBAY_TRACE_H
 #define FOREBAY_TRACE_H
@@ -22,22 +22,22 @@ extern "C" {
 #endif
 
 /**
- * Record from now on, in this process: reads, decodes, assemblies, transforms and waits of all loaders, the memory they hold, and the program's
+ * Start recording, in this process: reads, decodes, assemblies, transforms and waits of all loaders, the memory they hold, and the program's
  * spans.
  *
  * @max_events  how many of its last events each thread keeps, 112 bytes each; 0 = 65,536.
  *
- * Returns FBY_OK; FBY_E_STATE when it records already; FBY_E_ARG for more than 2^24.
+ * Returns FBY_OK; FBY_E_STATE when a recording is under way; FBY_E_ARG for more than 2^24.
  * Threads: any. Blocks: no.   Since: 0.2
  */
 FBY_API fby_status fby_trace_begin(uint64_t max_events, fby_error *err);
 
 /**
- * End the recording, and write it as Chrome's trace event JSON: beside the file, and then in its place.
+ * End the recording, and write it as Chrome's trace event JSON: under another name, then renamed.
  *
  * @path  borrowed; NULL = what was recorded is dropped.
  *
- * Returns FBY_OK; FBY_E_STATE when nothing records in this process; FBY_E_IO (the recording has ended all the same), FBY_E_NOMEM.
+ * Returns FBY_OK; FBY_E_STATE when nothing is being recorded in this process; FBY_E_IO (the recording has ended all the same), FBY_E_NOMEM.
  * Threads: any; not from two at once. Blocks: on the file.   Since: 0.2
  */
 FBY_API fby_status fby_trace_end(const char *path, fby_error *err);
@@ -46,7 +46,7 @@ FBY_API fby_status fby_trace_end(const char *path, fby_error *err);
 FBY_API uint64_t fby_span_begin(void);
 
 /**
- * It ends here, on the thread where it began; nothing while nothing is recorded. Spans of a thread lie inside each other or apart.
+ * The span ends, on the thread where it began. Spans of one thread are nested or apart. Does nothing while nothing is being recorded.
  *
  * @name   copied, cut to 47 bytes; NULL does nothing.
  * @begun  what fby_span_begin() returned.

@@ -24,10 +24,10 @@ extern "C" {
 #define FBY_MAX_OPS 16
 
 /**
- * What an operation does to a value x. NaN stays NaN but for the three that fill.
+ * What an operation does to a value x. NaN stays NaN, except for the three that fill.
  *
- * Missing is what was null (in NetCDF also _FillValue, missing_value and what is outside of valid_range) or NaN as it was stored; what an
- * operation makes NaN, such as the logarithm of a negative number, is NaN and not missing.
+ * Missing is what is stored as null (in NetCDF also as _FillValue, missing_value or outside valid_range) or as NaN; what an operation makes
+ * NaN, such as the logarithm of a negative number, is not missing.
  */
 typedef enum fby_op_kind {
     FBY_OP_AFFINE,       /* x · a + b; a and b finite */
@@ -42,21 +42,21 @@ typedef enum fby_op_kind {
 } fby_op_kind;
 
 /**
- * One operation on every value of an output, with the same parameters for all columns or with some for each. Borrowed for the call that
- * takes it. Operations run in their order, once a row, when a block is decoded. A null that FBY_OP_FILL_NULL or FBY_OP_FILL_MISSING does
- * not fill first is NaN to them. They are computed in float64 and rounded to the output's dtype, which is a floating one.
+ * One operation on every value of an output, with the same parameters for all columns or with different ones for each. Borrowed for the call
+ * that takes it. Operations run in their order, once a row, when a block is decoded, in float64, and are rounded to the output's dtype, which
+ * is a floating one. A null that FBY_OP_FILL_NULL or FBY_OP_FILL_MISSING has not filled before is NaN to them.
  *
- * Those two alone, or before all others, are no computing: an output of integers keeps its dtype, and a float column that is asked for in
- * one of integers is filled before it is converted.
+ * Those two, alone or before all others, compute nothing: an output of integers keeps its dtype, and a float column that is asked for as
+ * integers is filled before it is converted.
  *
- * What float64, 64-bit and 32-bit integer columns hold is rounded to float32 before the first operation where the output is no wider and
- * the operations cannot make that visible; where they could (a difference of large numbers, a logarithm of float64), it is kept as float64.
+ * Columns of float64 and of 32-bit and 64-bit integers are rounded to float32 before the first operation where the output is no wider and the
+ * operations cannot make that visible; where they could (a difference of large numbers, a logarithm of float64), they stay float64.
  */
 typedef struct fby_op {
     fby_op_kind kind;
     double a, b;
     const double *a_each, *b_each; /* NULL, or one value for each column of the output, in place of a or b */
-    size_t n_each; /* 0; else a_each and b_each have so many for each column in turn: one a place of an axis of a row's value */
+    size_t n_each; /* 0; else a_each and b_each have so many for each column in turn: one for each place along an axis of a row's value */
     int32_t axis;  /* with n_each: the axis, counted from the end: −1 is the last */
 } fby_op;
 
@@ -81,17 +81,19 @@ typedef struct fby_fit_opts {
     size_t n_columns;
     bool has_pad; /* values that are stored as `pad` are left out, whatever operations would make of them; counted as missing */
     double pad;
-    const char *count; /* NULL, or a column of whole numbers: of arrays, so many places of the first axis hold values, and the rest is left
-                          out in the same way. FBY_E_DATA for a count that is missing, negative or beyond the axis */
+    const char
+        *count; /* NULL, or a column of whole numbers: of each array only so many places of the first axis hold values, and the rest is
+                          left out in the same way. FBY_E_DATA for a count that is missing, negative or beyond the axis */
     const fby_op *ops; /* done first: the moments are of what comes out; each is given for n_columns columns */
     size_t n_ops;
-    fby_samples *samples;  /* of the same data set: only rows that lie in one of them, each once. NULL = all rows */
-    uint64_t memory_bytes; /* of the pass, and of what is kept by group; 0 = as the data set's, else as for a loader */
-    int n_threads;         /* 0 = the CPUs this process may use */
-    bool clip_count;       /* with count: a count beyond the axis means all of it; otherwise it is FBY_E_DATA */
-    size_t n_each; /* 0 = moments of whole columns. Else of each place on an axis, of which every column has so many: n_columns times
+    fby_samples *samples; /* of the same data set: only rows that lie in one of them, each once. NULL = all rows */
+    uint64_t
+        memory_bytes; /* for the pass and what it keeps of each group; 0 = what the data set was opened with; without that, as for a loader */
+    int n_threads;    /* 0 = the CPUs this process may use */
+    bool clip_count; /* with count: a count beyond the axis means all of it; otherwise it is FBY_E_DATA */
+    size_t n_each;   /* 0 = moments of whole columns. Else of each place along an axis, which has so many in every column: n_columns times
                               n_each moments, all places of the first column first */
-    int32_t axis;  /* with n_each: the axis of a row's value, counted from its end: −1 is the last */
+    int32_t axis;    /* with n_each: the axis of a row's value, counted from its end: −1 is the last */
 } fby_fit_opts;
 
 /**
@@ -110,7 +112,7 @@ FBY_API fby_status fby_fit_moments(fby_dataset *ds, const fby_fit_opts *opts, fb
 /**
  * The same for each group of rows that share a key, wherever they lie, in one pass over all of them.
  *
- * @by   dotted path of the key: whole numbers or strings; a part of the files' names does.
+ * @by   dotted path of the key: whole numbers or strings; it may be a column made of the files' names.
  * @out  [out] a table by key, in order of first appearance, whose columns are of all fitted columns the means ("prcp.mean"), then of all
  *       of them the stds, then the counts, the missing, the minima, the maxima. Owned by the caller: fby_lookup_close(). It is what
  *       fby_make_standardize takes. A group without values has NaN but for the counts.

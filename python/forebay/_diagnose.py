@@ -1,4 +1,8 @@
-"""What limits training, by measurement: the step alone, the loader alone, and both together."""
+"""What limits training, by measurement: the step alone, the loader alone, and both together.
+
+Each is measured in halves, and those of what is compared lie around each other: loader, step, both, step, loader. A machine that grows slower or faster
+meanwhile then changes all three speeds alike, and not what they say of each other.
+"""
 
 from __future__ import annotations
 
@@ -213,25 +217,32 @@ def _batches(loader: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
 
 @dataclasses.dataclass
 class _Speed:
-    """Samples and seconds of consecutive parts of a measurement."""
+    """Samples and seconds of the halves of a measurement."""
 
     steps: int = 0
     halves: list[tuple[int, float]] = dataclasses.field(default_factory=list)
 
+    def add(self, steps: int, samples: int, seconds: float) -> None:
+        self.steps += steps
+        self.halves.append((samples, max(seconds, 1e-9)))
+
     @property
     def samples_per_s(self) -> float:
         samples, seconds = (sum(values) for values in zip(*self.halves, strict=True))
-        return samples / max(seconds, 1e-9)
+        return samples / seconds
+
+    @property
+    def speeds(self) -> list[float]:
+        return [samples / seconds for samples, seconds in self.halves]
 
     @property
     def unsteady(self) -> float:
-        """How much the parts differ, from 0 to 1."""
-        speeds = [samples / max(seconds, 1e-9) for samples, seconds in self.halves]
-        return 1 - min(speeds) / max(speeds)
+        """How much the halves differ, from 0 to 1."""
+        return 1 - min(self.speeds) / max(self.speeds)
 
 
-def _loader_alone(loader: Any, seconds: float) -> tuple[Any, float, _Speed]:
-    """A batch to keep, seconds to the first one, and the speed of those that follow: without those that were ready before they were asked for."""
+def _loader_alone(loader: Any, seconds: float, speed: _Speed) -> tuple[Any, float]:
+    """A batch to keep, and seconds to the first one. The speed is of those that follow, without those that were ready before they were asked for."""
     began = time.perf_counter()
     batches = _batches(loader)
     kept, _ = next(batches)
@@ -245,35 +256,33 @@ def _loader_alone(loader: Any, seconds: float) -> tuple[Any, float, _Speed]:
             kept, size = batch, _size(batch)
         marks.append((marks[-1][0] + _size(batch), time.perf_counter()))
     batches.close()
-    skip = _QUEUE if len(marks) > 4 * _QUEUE else 0
-    middle = (skip + len(marks)) // 2
-    speed = _Speed(len(marks))
-    for a, b in ((skip, middle), (middle, len(marks) - 1)):
-        if b > a:
-            speed.halves.append((marks[b][0] - marks[a][0], marks[b][1] - marks[a][1]))
-    return kept, wait_for_first, speed
+    (n, begin), (total, end) = marks[min(_QUEUE, len(marks) // 4)], marks[-1]
+    speed.add(len(marks), total - n, end - begin)
+    return kept, wait_for_first
 
 
-def _step_alone(step: Callable[[Any], Any], batch: Any, seconds: float) -> _Speed:
+def _warm_up(step: Callable[[Any], Any], batch: Any, seconds: float) -> int:
+    """How many steps take about as long."""
     took = 0.0
     for _ in range(_WARM_UP):
         began = time.perf_counter()
         _step.wait_for(step(_step.fresh(batch)))
         took = time.perf_counter() - began
-    speed = _Speed(_agreed(max(2, round(seconds / 2 / max(took, 1e-7)))))
-    for _ in range(2):
-        began = time.perf_counter()
-        result = None
-        for _ in range(speed.steps):
-            result = step(_step.fresh(batch))
-        _step.wait_for(result)
-        speed.halves.append((_size(batch) * speed.steps, time.perf_counter() - began))
-    return speed
+    return _agreed(max(2, round(seconds / max(took, 1e-7))))
+
+
+def _step_alone(step: Callable[[Any], Any], batch: Any, steps: int, speed: _Speed) -> None:
+    began = time.perf_counter()
+    result = None
+    for _ in range(steps):
+        result = step(_step.fresh(batch))
+    _step.wait_for(result)
+    speed.add(steps, _size(batch) * steps, time.perf_counter() - began)
 
 
 def _together(step: Callable[[Any], Any], loader: Any, size: int, rate: float, seconds: float) -> _Speed:
     half = _agreed(max(2, round(seconds / 2 * rate / size)))
-    speed = _Speed(half)
+    speed = _Speed()
     batches = _batches(loader)
     result = None
     for _ in range(min(_QUEUE, half)):
@@ -287,7 +296,7 @@ def _together(step: Callable[[Any], Any], loader: Any, size: int, rate: float, s
             samples += _size(batch)
             result = step(batch)
         _step.wait_for(result)
-        speed.halves.append((samples, time.perf_counter() - began))
+        speed.add(half, samples, time.perf_counter() - began)
     batches.close()
     return speed
 
@@ -310,10 +319,11 @@ def _of_loader(before: Report | None, after: Report | None) -> tuple[str, tuple[
     return (max(spent, key=spent.__getitem__) if max(spent.values()) > 0 else "loader"), alone.cures
 
 
-def _judge(ceiling: float, loader: float, together: float, stage: str) -> tuple[str, float, str]:
-    """The limit, how clear it is from 0 to 1, and the words."""
+def _judge(ceiling: float, loader: float, together: float, stage: str, kept: float = 0.0) -> tuple[str, float, str]:
+    """The limit, how clear it is from 0 to 1, and the words. `kept`: of the ceiling, by the halves that lose least; the rest is lost for certain."""
     share, headroom = together / ceiling, loader / ceiling
-    if share >= _KEEPS_UP or headroom >= 5 and share > 0.85:  # what is lost is what handing over costs
+    kept = max(kept, share)
+    if kept >= _KEEPS_UP or headroom >= 5 and kept > 0.85:  # what is lost is what handing over costs
         clear = min(1.0, max(0.0, (headroom - 1) / 0.5))
         room = f"and it could be {_times(headroom)} faster before the loader limits" if headroom > 1 else "and the loader is just fast enough"
         return "model", clear, (
@@ -322,7 +332,7 @@ def _judge(ceiling: float, loader: float, together: float, stage: str) -> tuple[
         )  # fmt: skip
     if headroom >= _FASTER:
         clear = min(1.0, (headroom - _FASTER) / 1.0)
-        if share >= 0.85:
+        if kept >= 0.85:
             return "balanced", 1 - clear, f"Loader and step are about equally fast: together they reach {share:.0%} of the step's ceiling."
         return "threads", clear, (
             f"Each alone is fast enough, but together they reach {share:.0%} of the step's ceiling: they compete for the CPUs or for Python's lock. "
@@ -369,7 +379,8 @@ def _try_sizes(step: Callable[[Any], Any], loader: Any, sizes: Iterable[int], se
             raise ValueError(f"batch_sizes has {size}, but the loader's samples make a batch of {_size(batch)} only")
         try:
             with _step.Peak() as peak:
-                speed = _step_alone(step, batch, seconds)
+                speed = _Speed()
+                _step_alone(step, batch, _warm_up(step, batch, seconds), speed)
             tried.append(BatchSize(size, speed.samples_per_s, peak.bytes))
         except Exception as error:
             if not _step.is_out_of_memory(error):
@@ -440,12 +451,13 @@ def diagnose(
         raise ValueError(f"seconds={seconds}: it must be more than 0")
     states = States(loader, model, optimizer, restore)
     try:
+        alone, ceiling = _Speed(), _Speed()
         before = _report(loader)
-        batch, first, alone = _loader_alone(loader, seconds / 3)
+        batch, first = _loader_alone(loader, seconds / 5, alone)
         stage, cures = _of_loader(before, _report(loader))
-        ceiling = _step_alone(step, batch, seconds / 3)
-        took = _size(batch) / ceiling.samples_per_s
-        steps = _agreed(max(1, min(20, round(seconds / 10 / took))))
+        half = _warm_up(step, batch, seconds / 6)
+        _step_alone(step, batch, half, ceiling)
+        steps = _agreed(max(1, min(20, round(seconds / 10 * ceiling.samples_per_s / _size(batch)))))
         with _step.Parts(model, optimizer) as parts:
             result = None
             for _ in range(steps):
@@ -454,11 +466,15 @@ def diagnose(
         operations, copying = _step.flops(step, batch), _step.transfer(batch)
         with _nvml.Watch(_nvml.of_torch()) as watch:
             both = _together(step, loader, _size(batch), min(ceiling.samples_per_s, alone.samples_per_s), seconds / 3)
+        _step_alone(step, batch, half, ceiling)
+        _loader_alone(loader, seconds / 5, alone)
+        took = _size(batch) / ceiling.samples_per_s
         tried, best = ([], None) if batch_sizes is None else _try_sizes(step, loader, batch_sizes, min(seconds / 3, 2.0))
         most = _step.peak_flops(parts.dtype)
     finally:
         states.restore()
-    limit, clear, verdict = _judge(ceiling.samples_per_s, alone.samples_per_s, both.samples_per_s, stage)
+    kept = max(both.speeds) / min(ceiling.speeds)
+    limit, clear, verdict = _judge(ceiling.samples_per_s, alone.samples_per_s, both.samples_per_s, stage, kept)
     if before is None and limit == stage:
         cures = _of_foreign(loader, ceiling.samples_per_s, alone.samples_per_s, both.samples_per_s)
     seen = min(alone.steps, ceiling.steps, both.steps)

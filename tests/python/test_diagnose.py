@@ -6,6 +6,7 @@ import random
 import shutil
 import subprocess
 import time
+import types
 
 import pytest
 
@@ -80,6 +81,32 @@ def test_of_a_loader_that_says_its_stage_is_the_limit(ds):
     loader = ds.loader({"x": "x"}, batch_size=100, framework="numpy", transform=transform)
     found = fb.diagnose(lambda batch: None, loader, seconds=0.6)
     assert found.limit == "transform"
+
+
+def test_a_machine_that_grows_slower_meanwhile_is_not_seen_in_the_shares(monkeypatch):
+    now = 0.0
+
+    def take(seconds):
+        nonlocal now
+        now += seconds * (1 + now / 2)
+
+    class Fast:
+        def __iter__(self):
+            for _ in range(1000):
+                take(0.0001)
+                yield [0] * 100
+
+    monkeypatch.setattr(_diagnose, "time", types.SimpleNamespace(perf_counter=lambda: now))
+    found = fb.diagnose(lambda batch: take(0.004), Fast(), seconds=1.5)
+    assert found.limit == "model" and 0.9 < found.share <= 1
+
+
+def test_only_what_is_lost_for_certain_is_lost():
+    assert _diagnose._judge(100, 300, 80, "decode")[0] == "threads"
+    assert _diagnose._judge(100, 300, 80, "decode", kept=0.84)[0] == "threads"
+    assert _diagnose._judge(100, 300, 80, "decode", kept=0.90)[0] == "balanced"
+    assert _diagnose._judge(100, 300, 80, "decode", kept=0.96)[0] == "model"
+    assert _diagnose._judge(100, 50, 49, "decode", kept=0.6)[0] == "decode"
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@
  *   memory.c    what a plan needs at least, against the budget; memory_costs.c  what each block takes; memory_values.c  batches whose samples differ in length;
  *               memory_lengths.c  what lists and strings really take
  *   loader.c    open, close; sources.c  the data sets that samples come from
- *   schedule.c  the pump: which block to load, which batch to start, in schedule order; schedule_epoch.c  epochs begin and end;
- *               schedule_room.c  where memory is short
+ *   schedule.c  the pump: which block to load, in schedule order; schedule_batches.c  batches under construction;
+ *               schedule_epoch.c  epochs begin and end; schedule_room.c  where memory is short
  *   load.c      one block: read, published; the delivery of rows by gathering
  *   thin.c      blocks of whose rows few are needed
  *   shared.c    decoded blocks that several loaders over one data set hold
@@ -129,9 +129,11 @@ void fby__loader_put_back_locked(fby_loader *l, fby__cache_entry *entry);
 void fby__loader_entry_done_locked(fby_loader *l, fby__cache_entry *entry);
 void fby__loader_piece_done_locked(fby_loader *l, uint32_t phase);
 void fby__loader_busy_done_locked(fby_loader *l);
-void fby__loader_wake_locked(fby_loader *l);
 /** From now on nothing can be loaded for want of budget, and nothing is being loaded; or that is over. */
 void fby__loader_held_up_locked(fby_loader *l, bool held_up);
+/* schedule_batches.c */
+/** Wake the consumer, if its batch is there and no other one is about to. */
+void fby__loader_wake_locked(fby_loader *l);
 /** All samples of a flight's batch are in place: it is the consumer's, or waits for its turn with the user's transform. */
 void fby__flight_publish_locked(fby_loader *l, fby__flight *f);
 void fby__flight_fail_locked(fby_loader *l, fby__flight *f, const fby_error *error);

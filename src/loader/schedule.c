@@ -1,5 +1,5 @@
 /*
- * The pump: what to load next and which batch to start, in schedule order.
+ * The pump: what to load next, in schedule order, and when batches go on (schedule_batches.c).
  *
  * It runs under the schedule's lock whenever something changed: a block was decoded, a batch was assembled, the consumer took
  * one. Blocks are asked for strictly in the order of the plan and the first that does not fit stops the line, so memory
@@ -14,137 +14,6 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/clock.h"
-
-#include <string.h>
-
-/* ---- batches ---- */
-
-fby_error *fby__error_copy(const fby_error *error)
-{
-    fby_error *copy = fby__malloc(sizeof *copy);
-    if (copy)
-        *copy = *error;
-    return copy;
-}
-
-void fby__flight_free_staged_locked(fby_loader *l, fby__flight *f)
-{
-    for (uint32_t s = 0; s < l->schedule.max_pieces * l->outputs.shape->n_ragged; s++)
-        fby__values_slab_drop(l->engine.account, &f->staged[s].memory);
-}
-
-static void publish(fby_loader *l, fby__flight *f, fby__finished what)
-{
-    pthread_mutex_lock(&l->queue.lock);
-    l->queue.ring[f->index % l->config.depth] = what;
-    l->queue.n_ready++;
-    if (l->config.transform_ahead)
-        fby__transform_go_on_locked(l);
-    pthread_mutex_unlock(&l->queue.lock);
-    f->batch = NULL;
-    f->used = false;
-}
-
-/*
- * Wake the consumer if its batch is there. A sleep and a wake cost it about as much CPU as all else in next(), so while another
- * batch is about to be gathered (workers take the earliest batch first) and few are ready, that one's end
- * wakes it instead.
- */
-void fby__loader_wake_locked(fby_loader *l)
-{
-    pthread_mutex_lock(&l->queue.lock);
-    const bool wake =
-        l->queue.ring[l->queue.next % l->config.depth].ready && (l->schedule.n_queued == 0 || l->queue.n_ready >= l->config.depth / 2);
-    pthread_mutex_unlock(&l->queue.lock);
-    if (wake) /* not under the lock: whoever wakes wants it, and would sleep again */
-        pthread_cond_signal(&l->queue.ready);
-}
-
-void fby__flight_publish_locked(fby_loader *l, fby__flight *f)
-{
-    fby__finished what = {.batch = f->batch, .samples = f->batch->size, .ready = l->config.transform_ahead == 0};
-    for (uint32_t i = 0; i < l->outputs.shape->n_tensors; i++)
-        what.bytes += f->batch->tensors[i].bytes;
-    if (l->queue.of_sources)
-        fby__count_sources_locked(l, f, &what);
-    publish(l, f, what);
-}
-
-void fby__flight_fail_locked(fby_loader *l, fby__flight *f, const fby_error *error)
-{
-    fby__flight_free_staged_locked(l, f);
-    fby_batch_unref(f->batch);
-    publish(l, f, (fby__finished){.error = error ? fby__error_copy(error) : NULL, .ready = true, .failed = true});
-    fby__loader_wake_locked(l);
-}
-
-static bool start_flights(fby_loader *l)
-{
-    bool started = false;
-    /* acquire pairs with the consumer's release: its slot of the ring is free again */
-    uint64_t consumed = atomic_load_explicit(&l->pump.consumed, memory_order_acquire);
-    const uint64_t most = fby__is_narrow_locked(l) ? 1 : l->config.depth;
-    while (l->schedule.next_flight < l->schedule.epoch->n_batches && l->schedule.next_flight < consumed + most) {
-        fby__flight *f = &l->schedule.flights[l->schedule.next_flight % l->config.depth];
-        if (f->used)
-            break;
-        f->index = l->schedule.next_flight++;
-        f->batch = NULL;
-        f->n_done = 0;
-        f->lacks = (fby__lack){0};
-        f->used = true;
-        started = true;
-        f->n_pieces = fby__epoch_pieces(l->schedule.epoch, f->index, f->pieces, l->schedule.max_pieces);
-        memset(f->piece_state, FBY__PIECE_WAITING, f->n_pieces);
-        if (l->n_sources > 1)
-            fby__skip_phases_locked(l, f);
-    }
-    return started;
-}
-
-static void queue_flights(fby_loader *l)
-{
-    bool (*const finish)(fby_loader * l, fby__flight * f) = l->engine.delivery->finish_batch_locked;
-    if ((fby__is_narrow_locked(l) && l->schedule.n_loads > 0) || l->schedule.alone)
-        return;                                        /* one thing at a time: what becomes of it does not depend on which is faster */
-    const uint64_t last = fby__feed_starved_locked(l); /* what comes later waits too: it would take what that one lacks */
-    bool finished = false;
-    uint32_t n_waiting = 0;
-    for (uint32_t i = 0; i < l->config.depth; i++) {
-        fby__flight *f = &l->schedule.flights[i];
-        if (!f->used || f->queued)
-            continue;
-        bool ready = false;
-        for (uint32_t p = 0; p < f->n_pieces && f->used; p++) {
-            if (f->piece_state[p] != FBY__PIECE_WAITING)
-                continue;
-            const fby__phase_progress *progress = &l->schedule.phases[f->pieces[p].phase];
-            ready |= progress->state == FBY__PHASE_READY;
-            if (progress->state == FBY__PHASE_FAILED)
-                fby__flight_fail_locked(l, f, progress->failed ? progress->failed->error : l->schedule.error);
-        }
-        if (!f->used)
-            continue;
-        if (!ready || f->lacks.bytes || f->index > last || (finish && !finish(l, f))) {
-            n_waiting++;
-            continue;
-        }
-        if (finish) {
-            finished = true;
-            continue;
-        }
-        f->queued = true;
-        l->schedule.n_queued++;
-        l->schedule.n_busy++;
-        f->task = (fby__task){.run = fby__assemble_run, .deadline = fby__assemble_deadline(f->index)};
-        fby__pool_submit(l->engine.pool, &f->task);
-    }
-    if (finished)
-        fby__loader_wake_locked(l);
-    /* While a batch waits for blocks, their end pumps; later ones would wait for the same. */
-    if (n_waiting == 0 && l->schedule.next_flight < l->schedule.epoch->n_batches)
-        fby__pump_when_taken_locked(l, 0);
-}
 
 /* ---- blocks ---- */
 
@@ -552,19 +421,19 @@ void fby__loader_held_up_locked(fby_loader *l, bool held_up)
 
 static void pump(fby_loader *l)
 {
-    (void)start_flights(l); /* whether anything was started shows in n_busy below */
+    (void)fby__start_flights_locked(l); /* whether anything was started shows in n_busy below */
     (void)load_blocks(l, false);
-    queue_flights(l);
+    fby__queue_flights_locked(l);
     if (l->schedule.rewinds && l->schedule.n_busy == 0) {
         fby__rewind_loading_locked(l);
         (void)load_blocks(l, false);
-        queue_flights(l);
+        fby__queue_flights_locked(l);
     }
     /* Nothing runs and the consumer waits: there is no room for what its batch needs, beside what is there for others, or at all. */
     while (l->schedule.n_busy == 0 && head_is_missing(l)) {
-        if (!start_flights(l) && !load_blocks(l, false) && !fby__give_way_locked(l) && !load_blocks(l, true))
+        if (!fby__start_flights_locked(l) && !load_blocks(l, false) && !fby__give_way_locked(l) && !load_blocks(l, true))
             break;
-        queue_flights(l);
+        fby__queue_flights_locked(l);
     }
     fby__loader_held_up_locked(l, l->schedule.no_room && l->schedule.n_loads == 0);
     read_ahead(l);

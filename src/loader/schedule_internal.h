@@ -1,4 +1,4 @@
-/* The schedule: what the pump (schedule.c) and the beginning and end of epochs (schedule_epoch.c) share. */
+/* The schedule: what the pump (schedule.c), batches under construction (schedule_batches.c) and the beginning and end of epochs (schedule_epoch.c) share. */
 #ifndef FBY_LOADER_SCHEDULE_INTERNAL_H
 #define FBY_LOADER_SCHEDULE_INTERNAL_H
 
@@ -10,14 +10,17 @@ static inline uint64_t fby__phase_ordinal(bool next_epoch, uint32_t phase) { ret
 /** For the rest of the epoch, one batch and one block at a time: several did not fit (schedule_room.c). */
 static inline bool fby__is_narrow_locked(const fby_loader *l) { return l->schedule.over_at != UINT64_MAX; }
 
-/* ---- schedule.c ---- */
+/* ---- schedule_batches.c ---- */
 
+/** Begin the batches that are next, as far as there are places for them. True: there were any. */
+bool fby__start_flights_locked(fby_loader *l);
+/** Those with pieces that are there are assembled; those of failed phases fail. */
+void fby__queue_flights_locked(fby_loader *l);
 /** Values that wait for a batch's other pieces go. */
 void fby__flight_free_staged_locked(fby_loader *l, fby__flight *f);
-/** Of a mixture: how many samples a batch has of each source, and whose were decoded last. The slot of the ring is the flight's. */
-void fby__count_sources_locked(fby_loader *l, const fby__flight *f, fby__finished *out);
-/** Of a mixture, phases do not wait for a batch that begins and takes nothing from them. */
-void fby__skip_phases_locked(fby_loader *l, const fby__flight *f);
+
+/* ---- schedule.c ---- */
+
 /** Phases that lie before the batch that the epoch was begun at are drained from the beginning. */
 void fby__loader_skip_drained_locked(fby_loader *l);
 /** No batch needs phase p any more: its blocks may go. */
@@ -27,6 +30,10 @@ void fby__ahead_done_locked(fby_loader *l, fby__cache_entry *e);
 
 /* ---- schedule_epoch.c ---- */
 
+/** Of a mixture: how many samples a batch has of each source, and whose were decoded last. The slot of the ring is the flight's. */
+void fby__count_sources_locked(fby_loader *l, const fby__flight *f, fby__finished *out);
+/** Of a mixture, phases do not wait for a batch that begins and takes nothing from them. */
+void fby__skip_phases_locked(fby_loader *l, const fby__flight *f);
 /** A batch under construction goes, if there is one. */
 void fby__flight_drop_locked(fby_loader *l, fby__flight *f);
 /** Batches that wait for the consumer go. */

@@ -1,10 +1,11 @@
 /*
- * What table.c, fields.c, choose.c, writers.c and netcdf.c share while a file becomes a table. None of it outlives
+ * What table.c, fields.c, candidates.c, choose.c, writers.c and netcdf.c share while a file becomes a table. None of it outlives
  * fby__h5_table_open: the table is built in memory of the file and of `arena`, frozen, and thawed into memory of its own.
  */
 #ifndef FBY_FORMAT_HDF5_TABLE_TABLE_INTERNAL_H
 #define FBY_FORMAT_HDF5_TABLE_TABLE_INTERNAL_H
 
+#include "base/checked.h"
 #include "format/hdf5/table/table.h"
 
 /** A data set that could be a column, or columns. */
@@ -127,11 +128,23 @@ fby__schema_element *fby__h5_add_element(fby__h5_builder *b, const char *name, b
  */
 fby_status fby__h5_add_value(fby__h5_builder *b, const fby__h5_field_context *at, const fby__h5_type *type, const char **out_why);
 
-/* choose.c */
+/* candidates.c */
+/** Fills `candidates`; what cannot be one although it holds data is noted. */
+fby_status fby__h5_find_candidates(fby__h5_opening *o, fby_error *err);
+/** Where a candidate's rows run, or axes = 0: it has none. */
+fby_status fby__h5_place_candidate(fby__h5_opening *o, fby__h5_candidate *c, fby_error *err);
 /** Why only the helper program reads this data set, as far as its header tells; NULL: perhaps we do. */
 const char *fby__h5_reason_of(const fby__h5_opening *o, const fby__h5_object *object);
 /** A data set without axes as one row; NULL: no memory. */
 const fby__h5_object *fby__h5_as_row(fby__h5_opening *o, const fby__h5_object *scalar);
+/** a * b, or UINT64_MAX. */
+static inline uint64_t fby__h5_mul_capped(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+    return fby__mul_u64_checked(a, b, &product) ? product : UINT64_MAX;
+}
+
+/* choose.c */
 fby_status fby__h5_choose(fby__h5_opening *o, fby__h5_choice *out, fby_error *err);
 
 /* writers.c */

@@ -49,7 +49,7 @@ static void tally_piece(const fby__epoch *epoch, const fby__plan_piece *piece, t
     uint64_t sample[CHUNK];
     struct of_source *source = &t->of_source[fby__epoch_source(epoch, piece->phase)];
     source->here += piece->n;
-    for (uint32_t done = 0; done < piece->n;) {
+    for (uint32_t done = 0; done < piece->n && !fby__cancelled_at(done);) {
         uint32_t n = piece->n - done < CHUNK ? piece->n - done : CHUNK;
         fby__epoch_resolve_in(epoch, piece->phase, piece->index + done, n, t->pool, item, sample);
         if (epoch->plan->lengths) {
@@ -226,7 +226,7 @@ fby_status fby__plan_mixing_by_source(const fby__epoch *epoch, uint64_t max_batc
     }
     if (epoch->plan->pool_samples && (status = fby__pool_scratch_create(epoch->plan, &t.pool, err)) != FBY_OK)
         goto done;
-    for (uint64_t i = 0; i < mixing.batches_sampled; i++) {
+    for (uint64_t i = 0; i < mixing.batches_sampled && (status = fby__cancel_check(err)) == FBY_OK; i++) {
         uint64_t b = (uint64_t)((unsigned __int128)i * epoch->n_batches / mixing.batches_sampled);
         double m = (double)fby__epoch_batch_size(epoch, b);
         uint32_t n_pieces = fby__epoch_pieces(epoch, b, pieces, epoch->max_pieces);
@@ -239,6 +239,8 @@ fby_status fby__plan_mixing_by_source(const fby__epoch *epoch, uint64_t max_batc
         tally_read(&t, n_sources, m, &mixing.same_block, &mixing.entropy_bits);
         pairs_in += m > 1;
     }
+    if (status != FBY_OK || (status = fby__cancel_check(err)) != FBY_OK) /* else the last one may have been cut short */
+        goto done;
     if (pairs_in > 0)
         mixing.same_block /= pairs_in;
     if (mixing.batches_sampled > 0) { /* a rank may have none */

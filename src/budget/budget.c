@@ -247,18 +247,6 @@ bool fby__slab_reserve(fby__account *a, size_t n, fby__slab *out)
     return fits;
 }
 
-void fby__slab_reserve_beyond(fby__account *a, size_t n, fby__slab *out)
-{
-    const size_t bytes = fby__slab_class_bytes(n);
-    pthread_mutex_lock(&a->lock);
-    if (!take_idle_locked(a, bytes, out)) {
-        make_room_locked(a, bytes);
-        charge_locked(a, bytes);
-        *out = (fby__slab){.bytes = bytes};
-    }
-    pthread_mutex_unlock(&a->lock);
-}
-
 fby_status fby__slab_map(fby__account *a, fby__slab *slab, fby_error *err)
 {
     if (slab->bytes == 0)

@@ -6,7 +6,7 @@
  * charged, idle slabs included; when a request does not fit, idle slabs are unmapped first.
  *
  *        charged = live slabs + idle slabs + fby__account_charge (scratch, indexes)  ≤ limit, but for what is charged since it is there
- *                  already (fby__account_charge), or was planned (fby__slab_reserve_beyond): forced_bytes says how much that was at most
+ *                  already (fby__account_charge): forced_bytes says how much that was at most
  *        out     = slabs handed to the consumer: theirs, not charged
  *
  * Who waits: nobody here. fby__slab_reserve says no, and the loader's scheduler, which asks in schedule order, tries again
@@ -59,8 +59,6 @@ size_t fby__slab_class_bytes(size_t n);
  * now: *out is untouched.
  */
 bool fby__slab_reserve(fby__account *account, size_t n, fby__slab *out);
-/** The same beyond the limit, for what the limit was made for but others took more than was planned; stats say by how much (forced_bytes). */
-void fby__slab_reserve_beyond(fby__account *account, size_t n, fby__slab *out);
 /** Map what was reserved; its contents are undefined. Empty is fine. FBY_E_NOMEM: *slab is then empty and nothing is charged. */
 fby_status fby__slab_map(fby__account *account, fby__slab *slab, fby_error *err);
 /** Unmap what waits for it. Whoever freed or dropped under a lock calls this when the lock is released. */

@@ -39,6 +39,7 @@
 typedef struct fby__direct {
     uint32_t window; /* batches under construction at most */
     size_t stage_bytes;
+    uint64_t more_bytes; /* that a larger budget would be taken for */
     fby_batch **batch; /* owned: window; batch b at b % window. Under the schedule's lock, but a job reads those of its phase without it */
     uint8_t **data;    /* owned: n_outputs * window: where their values of an output begin */
     fby__spares stages;
@@ -392,13 +393,16 @@ static const fby__delivery DIRECT = {.room = no_room,
                                      .start = start,
                                      .fini = fini};
 
-static fby_status become_delivery(fby_loader *l, uint64_t window, uint64_t stage, uint64_t jobs, fby_error *err)
+uint64_t fby__direct_more_bytes(const fby_loader *l) { return l->engine.direct->more_bytes; }
+
+static fby_status become_delivery(fby_loader *l, uint64_t window, uint64_t stage, uint64_t jobs, uint64_t more, fby_error *err)
 {
     direct *d = l->engine.direct = fby__calloc(1, sizeof *d);
     if (!d)
         return fby__fail_nomem(err, "the batches under construction");
     d->window = l->memory.max_batches = (uint32_t)window;
     d->stage_bytes = stage;
+    d->more_bytes = more;
     l->engine.delivery = &DIRECT;
     l->memory.max_jobs = (uint32_t)jobs;
     l->config.depth = (uint32_t)fby__max_u64(l->config.depth, fby__min_u64(READY, window)); /* they take no memory of their own */
@@ -413,8 +417,8 @@ fby_status fby__direct_choose(fby_loader *l, fby_error *err)
         blocks += bytes;
         stage = fby__max_u64(stage, bytes);
     }
-    const uint64_t fixed = fby__loader_fixed_bytes(l) + l->memory.store_bytes,
-                   kept = l->memory.budget_bytes - l->memory.minimum_bytes - l->memory.store_bytes;
+    const uint64_t fixed = fby__loader_fixed_bytes(l) + l->memory.shares.store_bytes,
+                   kept = l->memory.budget_bytes - l->memory.minimum_bytes - l->memory.shares.store_bytes;
     if (!is_possible(l) || (double)kept > LEAST_KEPT * (double)blocks)
         return FBY_OK;
     const uint64_t batches = fby__plan_reach_limit(l->plan);
@@ -430,7 +434,9 @@ fby_status fby__direct_choose(fby_loader *l, fby_error *err)
         if (fit < least + FBY__SPARE_BATCHES)
             continue;
         const uint64_t window = fby__min_u64(fby__min_u64(enough, fit - FBY__SPARE_BATCHES), MOST_BATCHES);
-        return become_delivery(l, window, stage, jobs, err);
+        const uint64_t more =
+            (fby__min_u64(enough, MOST_BATCHES) - window) * l->memory.dense_batch_bytes + (most_jobs - jobs) * (io + stage);
+        return become_delivery(l, window, stage, jobs, more, err);
     }
     return FBY_OK;
 }

@@ -3,7 +3,7 @@
  *
  *   outputs.c   what the user asked for → panels to decode and copies to make; outputs_*.c are its parts
  *   memory.c    what a plan needs at least, against the budget; memory_costs.c  what each block takes; memory_values.c  batches whose samples differ in length;
- *               memory_lengths.c  what lists and strings really take
+ *               memory_lengths.c  what lists and strings really take; memory_shares.c  who gets what a budget has beyond the minimum
  *   loader.c    open, close; sources.c  the data sets that samples come from
  *   schedule.c  the pump: which block to load, in schedule order; schedule_batches.c  batches under construction;
  *               schedule_epoch.c  epochs begin and end; schedule_room.c  where memory is short
@@ -81,26 +81,29 @@ fby_status fby__loader_resolve(fby__loader_source *in, const fby_loader_opts *op
 fby_status fby__loader_read_lengths(fby__loader_source *in, fby_error *err);
 /* memory_costs.c */
 fby_status fby__loader_costs(fby_loader *l, fby_error *err);
+/** What a list or string panel of a block has room for, by all that is known of it; 0 for dense ones. */
 uint64_t fby__loader_capacity(const fby__loader_source *in, uint32_t block, const fby__read_panel *panel);
 size_t fby__loader_entry_bytes(const fby__loader_source *in, uint32_t block, uint64_t rows);
 /* memory.c */
-uint32_t fby__loader_jobs(const fby_loader *l);
+/** What is there of a block that is read, beside its panels. */
+uint64_t fby__loader_job_bytes(const fby_loader *l);
 uint64_t fby__loader_fixed_bytes(const fby_loader *l);
 /** What the minimum would be if every block stayed decoded. */
 uint64_t fby__loader_all_kept_bytes(const fby_loader *l);
-/** What is spoken for, beside blocks that are kept: the minimum with the batches in flight, and decoded chunks. */
-static inline uint64_t fby__loader_spoken_for(const fby_loader *l)
-{
-    return l->memory.minimum_bytes + l->memory.flight_bytes - l->memory.least_flight_bytes + l->memory.store_bytes;
-}
 /** At most, of the values of samples whose rows are known, with so many batches in flight. */
 uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth);
 /** What a batch of average lists and strings takes while it is put together. */
 uint64_t fby__loader_least_values_bytes(fby_loader *l);
 /** Lists and strings of the batches in flight: of average size, or as much as they may be where their lengths were measured. */
 uint64_t fby__loader_listed_values_bytes(const fby_loader *l);
-/** Of the budget, for the values of batches whose size varies. */
-uint64_t fby__loader_values_room(const fby_loader *l);
+/**
+ * Room for what varies in size with the batch: all that batches in flight may take, where samples' rows are known, and a share of lists and strings.
+ * What they take beyond it has to fit the rest of the budget (schedule_room.c).
+ */
+static inline uint64_t fby__loader_values_room(const fby_loader *l)
+{
+    return l->memory.flight_bytes + l->memory.least_values_bytes + l->memory.shares.values_bytes;
+}
 fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_error *err);
 /** What a plan needs at least, once flight bytes are known. `w`: of each source, what is kept from one call to the next. */
 struct fby__weights;
@@ -109,6 +112,14 @@ uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan, struct 
 uint64_t fby__loader_everything_bytes(const fby_loader *l);
 uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts);
 fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t superbatch_samples, fby__plan **out, fby_error *err);
+/* memory_shares.c */
+/** The budget and the minimum are known: who gets what is beyond. Sets depth and max_jobs. */
+void fby__loader_share(fby_loader *l);
+/**
+ * The budget to name where `least` bytes would do if each had what it has now: with a larger one each has more, and other blocks are as likely to
+ * outgrow their metadata as those that have.
+ */
+uint64_t fby__loader_budget_for(const fby_loader *l, uint64_t least_bytes);
 /* memory_advice.c */
 /** FBY_E_BUDGET, with what would fit into the limit. The loader is not opened: what is tried may change it. */
 fby_status fby__loader_refuse_budget(fby_loader *l, const fby_loader_opts *opts, uint64_t limit, uint64_t minimum, struct fby__weights *w,
@@ -152,6 +163,8 @@ fby_status fby__load_cache_create(fby_loader *l, uint32_t max_entries, fby_error
 fby_status fby__load_jobs_create(fby_loader *l, fby_error *err);
 void fby__load_jobs_destroy(fby_loader *l);
 void fby__load_start(fby__task *task, int worker);
+/** By how much a panel with that capacity is larger than metadata says of its block. */
+size_t fby__loader_outgrown_bytes(const fby__loader_source *in, uint32_t block, uint32_t panel, uint64_t capacity);
 /** Place a panel at *at, which moves on. */
 void fby__load_place(const fby__load_job *job, uint32_t panel, uint8_t **at);
 /** As fby__sink.place: in memory of its own. */
@@ -166,6 +179,8 @@ extern const fby__delivery fby__gathered_delivery;
 /* direct.c */
 /** Becomes the delivery where that is possible, fits the budget and pays: sets max_jobs, max_batches and depth. */
 fby_status fby__direct_choose(fby_loader *l, fby_error *err);
+/** What it would take more of a larger budget, where it is the delivery. */
+uint64_t fby__direct_more_bytes(const fby_loader *l);
 /* shared.c */
 typedef struct fby__shared fby__shared;
 /** From now on decoded blocks are shared with loaders of this process that would decode the same. Before the first block is loaded. */

@@ -47,6 +47,12 @@ fby_status fby__load_cache_create(fby_loader *l, uint32_t max_entries, fby_error
 
 /* ---- jobs ---- */
 
+/* A reader's `enough`. */
+static uint64_t enough(const fby__reader *reader, uint64_t least)
+{
+    return fby__loader_budget_for(FBY__TASK_OWNER(reader, const fby__loader_source, reader)->loader, least);
+}
+
 static fby_status open_reader(fby__loader_source *in, bool buffered, fby_error *err)
 {
     fby_loader *l = in->loader;
@@ -67,6 +73,7 @@ static fby_status open_reader(fby__loader_source *in, bool buffered, fby_error *
                                .stop = &l->schedule.stop,
                                .buffers = buffered ? &e->read_buffers : NULL,
                                .asks_sink = true,
+                               .enough = enough,
                                .reserved_bytes = l->sources[in->scratch_of].scratch_bytes,
                                .shares_workers_of = in == &l->sources[in->scratch_of] ? NULL : &l->sources[in->scratch_of].reader};
     return fby__reader_open(&in->reader, err);
@@ -171,21 +178,38 @@ fby__grant fby__load_grow(fby__read *read, uint32_t panel, uint64_t capacity, fb
     p->capacity = capacity; /* what it will be reserved with */
     (void)fby__read_refuse(read->reader, read->block, fby__read_panel_name(read->reader, panel), false, bytes, 0, 0,
                            err); /* it is in err */
-    return bytes <= l->memory.budget_bytes ? FBY__NO_ROOM : FBY__GRANT_FAILED;
+    return FBY__NO_ROOM;
+}
+
+size_t fby__loader_outgrown_bytes(const fby__loader_source *in, uint32_t block, uint32_t panel, uint64_t capacity)
+{
+    const fby__read_panel *p = &in->panels[panel];
+    const uint64_t known = p->variable == UINT32_MAX ? capacity : in->capacity[(size_t)block * in->n_variable + p->variable];
+    size_t before = 0, after = 0; /* what fits in memory was checked when the loader was opened, and when the panel was placed */
+    (void)fby__panel_bytes(&p->layout, 0, known, &before, NULL);
+    (void)fby__panel_bytes(&p->layout, 0, capacity, &after, NULL);
+    return after - fby__min_u64(after, before);
 }
 
 /* What the panels of a block took, or would have. True: it is more than was known. */
 static bool learn_locked(fby__loader_source *in, const fby__cache_entry *e)
 {
+    const uint32_t block = fby__block_in(in, e);
     bool more = false;
+    size_t beyond = 0;
     for (uint32_t i = 0; i < in->n_panels; i++) {
-        const uint32_t v = in->panels[i].variable;
-        if (v == UINT32_MAX)
+        const uint64_t capacity = e->data.panels[i].capacity;
+        if (capacity <= fby__loader_capacity(in, block, &in->panels[i]))
             continue;
-        uint64_t *capacity = &in->capacity[(size_t)fby__block_in(in, e) * in->n_variable + v];
-        more |= e->data.panels[i].capacity > *capacity;
-        *capacity = fby__max_u64(*capacity, e->data.panels[i].capacity);
+        in->outgrown[(size_t)block * in->n_variable + in->panels[i].variable] = capacity;
+        more = true;
     }
+    for (uint32_t i = 0; more && i < in->n_panels; i++)
+        beyond += fby__loader_outgrown_bytes(in, block, i, e->data.panels[i].capacity);
+    const double a_row = (double)beyond / (double)(e->hi - e->lo);
+    if (more && a_row > atomic_load_explicit(&in->grown_row_bytes, memory_order_relaxed))
+        atomic_store_explicit(&in->grown_row_bytes, a_row, memory_order_relaxed); /* only a refusal's figure depends on it */
+    in->loader->schedule.over.outgrew |= more;
     return more;
 }
 

@@ -81,15 +81,11 @@ static fby_status create_flights(fby_loader *l, fby_error *err)
     return FBY_OK;
 }
 
-/* A part by key may have runs of every block: all of them are then pinned at once, beside the buffers that its own minimum left room for. */
+/* Cut blocks: where all of a part is live at once, and counted so, or where there is room for all blocks. */
 static bool keeps_whole_blocks(const fby_loader *l)
 {
     const bool by_key = fby__plan_spans_hash(l->plan) != 0;
-    uint64_t all = fby__loader_all_kept_bytes(l) + fby__loader_spoken_for(l) - l->memory.minimum_bytes;
-    if (by_key)
-        all += (uint64_t)(l->memory.max_jobs - 2) * fby__slab_class_bytes(l->memory.max_io_bytes) +
-               (l->config.depth - 2) * l->memory.dense_batch_bytes;
-    return (fby__plan_whole_streams(l->plan) && !by_key) || all <= l->memory.budget_bytes;
+    return (fby__plan_whole_streams(l->plan) && !by_key) || l->memory.wanted.rest_bytes <= l->memory.shares.rest_bytes;
 }
 
 /* Threads, engine, cache, buffers: once the plan is accepted. */
@@ -97,7 +93,6 @@ static fby_status start(fby_loader *l, fby_error *err)
 {
     fby__io_opts io = {0};
     bool any_files;
-    l->memory.max_jobs = fby__loader_jobs(l);
     l->memory.max_batches = l->config.depth;
     l->engine.delivery = &fby__gathered_delivery;
     FBY__TRY(fby__direct_choose(l, err));
@@ -106,15 +101,14 @@ static fby_status start(fby_loader *l, fby_error *err)
     l->memory.everything_bytes = fby__loader_everything_bytes(l);
     fby__account_promise(l->engine.account, l->memory.everything_bytes);
     fby__account_charge(l->engine.account, fby__loader_fixed_bytes(l) + l->memory.max_jobs * l->memory.reads_bytes);
-    fby__account_charge(l->engine.account, l->memory.store_bytes);
-    if (l->memory.store_bytes)
-        FBY__TRY(fby__chunk_store_create(l->memory.store_bytes, NULL, &l->engine.store, err));
-    fby__account_set_slack(l->engine.account, l->memory.budget_bytes - l->memory.minimum_bytes - l->memory.store_bytes);
+    fby__account_charge(l->engine.account, l->memory.shares.store_bytes);
+    if (l->memory.shares.store_bytes)
+        FBY__TRY(fby__chunk_store_create(l->memory.shares.store_bytes, NULL, &l->engine.store, err));
+    fby__account_set_slack(l->engine.account, l->memory.shares.rest_bytes);
     FBY__TRY(fby__account_pool(l->engine.account, l->memory.dense_batch_bytes, l->memory.max_batches + FBY__SPARE_BATCHES, err));
     if (l->engine.delivery->start)
         FBY__TRY(l->engine.delivery->start(l, err));
-    l->memory.values_room = fby__loader_values_room(l);
-    fby__account_values(l->engine.account, l->memory.values_room);
+    fby__account_values(l->engine.account, fby__loader_values_room(l));
     uint64_t entries =
         fby__max_u64(l->memory.n_blocks, fby__plan_item_limit(l->plan)) + l->memory.max_jobs + 2 * fby__plan_streams(l->plan);
     if (entries > UINT32_MAX / 2)
@@ -284,11 +278,6 @@ fby_status fby__loader_open(const fby__asked_source *asked, uint32_t n, const fb
     l->memory.dense_batch_bytes = fby__pool_slab_bytes(fby__batch_dense_bytes(l->outputs.shape, l->config.batch_size));
     if ((status = fby__loader_budget(l, opts, err)) != FBY_OK)
         goto fail;
-    while (l->config.depth > 2 && fby__loader_spoken_for(l) - l->memory.store_bytes + (l->config.depth - 2) * l->memory.dense_batch_bytes >
-                                      l->memory.budget_bytes) {
-        l->config.depth--;
-        l->memory.flight_bytes = fby__loader_flight_bytes(l, l->config.depth);
-    }
     if ((status = fby__loader_notes_order(l, opts, err)) != FBY_OK || (status = fby__epoch_create(l->plan, 0, &first, err)) != FBY_OK ||
         (status = measure(l, opts, first, err)) != FBY_OK)
         goto fail;

@@ -223,13 +223,12 @@ uint64_t fby__loader_fixed_bytes(const fby_loader *l)
     return (uint64_t)l->config.n_threads * (l->memory.scratch_bytes + arrays) + l->outputs.made_bytes + sources + n_spans * sizeof *spans;
 }
 
-/* What is there of a block that is read, beside its panels. */
-static uint64_t job_bytes(const fby_loader *l) { return fby__slab_class_bytes(l->memory.max_io_bytes) + l->memory.reads_bytes; }
+uint64_t fby__loader_job_bytes(const fby_loader *l) { return fby__slab_class_bytes(l->memory.max_io_bytes) + l->memory.reads_bytes; }
 
 /* Beside blocks. */
 static uint64_t other_bytes(const fby_loader *l)
 {
-    return 2 * job_bytes(l) + (2 + FBY__SPARE_BATCHES) * l->memory.dense_batch_bytes + l->memory.least_flight_bytes +
+    return 2 * fby__loader_job_bytes(l) + (2 + FBY__SPARE_BATCHES) * l->memory.dense_batch_bytes + l->memory.least_flight_bytes +
            l->memory.least_values_bytes + fby__loader_fixed_bytes(l);
 }
 
@@ -249,7 +248,7 @@ static uint64_t worst_of_all(const fby_loader *l, const fby__plan *plan, weights
 {
     uint64_t live = 0;
     for (uint32_t i = 0; i < l->n_sources; i++)
-        live += worst_live(&l->sources[i], fby__plan_source(plan, i), &w[i]);
+        live += l->sources[i].live_bytes = worst_live(&l->sources[i], fby__plan_source(plan, i), &w[i]);
     return live;
 }
 
@@ -263,15 +262,6 @@ static uint64_t minimum_of(const fby_loader *l, const fby__plan *plan, uint64_t 
         block = fby__max_u64(block, l->memory.cost[b].load_bytes +
                                         (by_key ? fby__slab_class_bytes(range_bytes(&l->sources[0], b, 0, l->memory.cost[b].samples)) : 0));
     return fby__min_u64(live + 2 * block + other_bytes(l), fby__loader_all_kept_bytes(l));
-}
-
-/* Blocks being read or decoded at once: enough to hide the disk, as long as their buffers stay a small part of the budget. */
-uint32_t fby__loader_jobs(const fby_loader *l)
-{
-    uint64_t most = (uint64_t)l->config.n_threads * 2 + 2, io = fby__max_u64(job_bytes(l), 1);
-    uint64_t spare = l->memory.budget_bytes - fby__min_u64(l->memory.budget_bytes, fby__loader_spoken_for(l));
-    uint64_t fit = 2 + fby__min_u64(spare / 2, l->memory.budget_bytes / 8) / io;
-    return (uint32_t)fby__min_u64(most, fit);
 }
 
 /* ---- the plan and the budget ---- */
@@ -431,7 +421,7 @@ static uint64_t left_for_one(const fby_loader *l, const fby_loader_opts *opts)
 uint64_t fby__loader_everything_bytes(const fby_loader *l)
 {
     return fby__loader_all_kept_bytes(l) + l->memory.flight_bytes - l->memory.least_flight_bytes + l->memory.shared_bytes +
-           ((uint64_t)l->config.n_threads * 2 + 2) * job_bytes(l) + l->config.depth * l->memory.dense_batch_bytes +
+           ((uint64_t)l->config.n_threads * 2 + 2) * fby__loader_job_bytes(l) + l->config.depth * l->memory.dense_batch_bytes +
            fby__loader_listed_values_bytes(l);
 }
 
@@ -484,12 +474,14 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_er
     if (status != FBY_OK)
         return status;
     if (limit == 0) {
-        uint64_t smooth = minimum + l->memory.live_bytes + (uint64_t)l->config.depth * l->memory.dense_batch_bytes +
-                          l->memory.flight_bytes - l->memory.least_flight_bytes + fby__min_u64(l->memory.shared_bytes, AUTO_BYTES);
+        const uint64_t batches =
+            (uint64_t)l->config.depth * l->memory.dense_batch_bytes + l->memory.flight_bytes - l->memory.least_flight_bytes;
+        uint64_t smooth =
+            minimum + fby__max_u64(l->memory.live_bytes, batches) + batches + fby__min_u64(l->memory.shared_bytes, AUTO_BYTES);
         smooth = fby__max_u64(smooth, AUTO_BYTES);
         limit = fby__max_u64(minimum, fby__min_u64(smooth, left_for_one(l, opts) / 2));
     }
     l->memory.budget_bytes = limit;
-    l->memory.store_bytes = fby__min_u64(l->memory.shared_bytes, (limit - minimum) / 4);
+    fby__loader_share(l);
     return FBY_OK;
 }

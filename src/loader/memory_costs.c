@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-/* What a list or string panel of a block has room for; 0 for dense ones. */
 uint64_t fby__loader_capacity(const fby__loader_source *in, uint32_t block, const fby__read_panel *panel)
 {
-    return panel->variable == UINT32_MAX ? 0 : in->capacity[(size_t)block * in->n_variable + panel->variable];
+    const size_t i = (size_t)block * in->n_variable + panel->variable;
+    return panel->variable == UINT32_MAX ? 0 : fby__max_u64(in->capacity[i], in->outgrown[i]);
 }
 
 /* Bytes of all panels of a block with these rows. */
@@ -115,8 +115,9 @@ static fby_status costs_of(fby__loader_source *in, fby_error *err)
     for (uint32_t i = 0; i < in->n_panels; i++)
         in->has_firsts |= in->panels[i].first_only;
     in->capacity = fby__calloc((size_t)in->n_blocks * in->n_variable, sizeof *in->capacity);
+    in->outgrown = fby__calloc((size_t)in->n_blocks * in->n_variable, sizeof *in->outgrown);
     in->turns = fby__calloc(in->n_blocks, sizeof *in->turns);
-    if (!in->capacity || !in->turns)
+    if (!in->capacity || !in->outgrown || !in->turns)
         return fby__fail_nomem(err, "the blocks' sizes");
     FBY__TRY(fby__loader_read_lengths(in, err));
     for (uint32_t b = 0; b < in->n_blocks && status == FBY_OK; b++) {

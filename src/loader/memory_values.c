@@ -311,16 +311,3 @@ uint64_t fby__loader_listed_values_bytes(const fby_loader *l)
         most = fby__max_u64(most, listed_values_bytes(&l->sources[i]));
     return most;
 }
-
-/*
- * Room for what varies in size with the batch: all that batches in flight may take, where samples' rows are known. Of lists and strings,
- * what one batch of average size takes; of more of them a quarter at most of what the plan leaves, and all of what was measured where the budget
- * was made for everything. What they take beyond their room has to fit the rest of the budget (schedule_room.c).
- */
-uint64_t fby__loader_values_room(const fby_loader *l)
-{
-    const uint64_t least = fby__loader_spoken_for(l), kept = fby__loader_all_kept_bytes(l) + least - l->memory.minimum_bytes;
-    const uint64_t spare = l->memory.budget_bytes - fby__min_u64(l->memory.budget_bytes, kept <= l->memory.budget_bytes ? kept : least);
-    const uint64_t listed = fby__loader_listed_values_bytes(l), more = listed - fby__min_u64(listed, l->memory.least_values_bytes);
-    return l->memory.flight_bytes + l->memory.least_values_bytes + (l->config.asked.memory_all ? more : fby__min_u64(more, spare / 4));
-}

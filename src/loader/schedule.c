@@ -25,15 +25,12 @@ static void phase_loaded(fby__phase_progress *progress)
     }
 }
 
-/* Memory from the budget, evicting what is needed later than `now`; beyond the budget where nothing else helps and `beyond` says so. */
-static bool reserve(fby_loader *l, size_t bytes, uint64_t now, bool beyond, fby__slab *out)
+/* Memory from the budget, evicting what is needed later than `now`. */
+static bool reserve(fby_loader *l, size_t bytes, uint64_t now, fby__slab *out)
 {
     while (!fby__slab_reserve(l->engine.account, bytes, out))
-        if (!fby__cache_evict(l->schedule.cache, now)) {
-            if (beyond)
-                fby__slab_reserve_beyond(l->engine.account, bytes, out);
-            return beyond;
-        }
+        if (!fby__cache_evict(l->schedule.cache, now))
+            return false;
     return true;
 }
 
@@ -61,14 +58,8 @@ static size_t room_bytes(const fby_loader *l, const wanted *w)
     return room.stays + room.whole + room.kept;
 }
 
-/*
- * The minimum counts what metadata say of a block: one that takes no more is never refused. One that turned out larger than metadata say may be.
- */
-static bool may_go_beyond(const fby_loader *l, const wanted *w) { return room_bytes(l, w) <= l->memory.cost[w->block].load_bytes; }
-
 /* For a phase whose ordinal is `now` and whose first batch is `batch`. */
-static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64_t batch, bool beyond, fby__cache_entry **out,
-                            fby_error *err)
+static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64_t batch, fby__cache_entry **out, fby_error *err)
 {
     fby__loader_source *in = fby__source_of(l, w->block);
     const uint32_t block = w->block;
@@ -78,12 +69,13 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     /* What is given back after decoding comes first: else room for the rest is made of the one that the block before gave back. */
     const size_t bytes[3] = {room.whole, room.kept, room.stays};
     bool fits = true;
-    if (room.whole == 0 && (*out = fby__shared_take_locked(l, block, w->lo, w->hi, fby__slab_class_bytes(room.stays), now))) {
+    if (room.whole == 0 && !fby__is_narrow_locked(l) &&
+        (*out = fby__shared_take_locked(l, block, w->lo, w->hi, fby__slab_class_bytes(room.stays), now))) {
         fby__trace_count(&l->engine.trace, FBY__COUNT_BLOCKS_CACHED, 1);
         return FBY__STARTED;
     }
     for (int i = 0; i < 3 && fits; i++)
-        fits = !bytes[i] || reserve(l, bytes[i], now, beyond, &slabs[i]);
+        fits = !bytes[i] || reserve(l, bytes[i], now, &slabs[i]);
     if (!fits) {
         l->schedule.no_room = true;
         fby__pump_when_taken_locked(l, 0); /* values of a batch that is handed out are the consumer's, and no longer charged */
@@ -170,12 +162,13 @@ static wanted item_rows(const fby_loader *l, const fby__epoch *epoch, const fby_
 static fby__start refuse_block(fby_loader *l, const wanted *w, fby__cache_entry **out, fby_error *err)
 {
     fby__loader_source *in = fby__source_of(l, w->block);
-    uint32_t largest = UINT32_MAX;
+    uint32_t grown = UINT32_MAX;
     uint64_t most = 0;
     for (uint32_t i = 0; i < in->n_panels; i++) {
-        const uint64_t capacity = fby__loader_capacity(in, w->block - in->first_block, &in->panels[i]);
-        largest = capacity > most ? i : largest;
-        most = fby__max_u64(most, capacity);
+        const uint32_t block = w->block - in->first_block;
+        const uint64_t bytes = fby__loader_outgrown_bytes(in, block, i, fby__loader_capacity(in, block, &in->panels[i]));
+        grown = bytes > most ? i : grown;
+        most = fby__max_u64(most, bytes);
     }
     fby_error *error = fby__malloc(sizeof *error);
     if (!error || !(*out = fby__cache_insert(l->schedule.cache, w->block, w->lo, w->hi))) {
@@ -185,7 +178,7 @@ static fby__start refuse_block(fby_loader *l, const wanted *w, fby__cache_entry 
     }
     *error = (fby_error){.file_offset = -1};
     const fby_status status =
-        fby__read_refuse(&in->reader, w->block - in->first_block, largest == UINT32_MAX ? NULL : fby__read_panel_name(&in->reader, largest),
+        fby__read_refuse(&in->reader, w->block - in->first_block, grown == UINT32_MAX ? NULL : fby__read_panel_name(&in->reader, grown),
                          true, room_bytes(l, w), 0, 0, error);
     (void)fby__source_error(in, status, error); /* which is what it returns */
     (*out)->state = FBY__ENTRY_FAILED;
@@ -193,7 +186,7 @@ static fby__start refuse_block(fby_loader *l, const wanted *w, fby__cache_entry 
     return FBY__STARTED;
 }
 
-/* Pin the next item of the schedule, loading it when it is not cached. refuses: a block that does not fit has failed, unless it may go beyond. */
+/* Pin the next item of the schedule, loading it when it is not cached. refuses: a block that does not fit has failed. */
 static fby__start load_next(fby_loader *l, bool refuses, fby_error *err)
 {
     const fby__plan_phase *phase = &l->schedule.epoch->phases[l->schedule.load_phase];
@@ -214,8 +207,7 @@ static fby__start load_next(fby_loader *l, bool refuses, fby_error *err)
     } else {
         if (l->schedule.n_loads == l->memory.max_jobs || !fby__block_has_turn_locked(l, w.block))
             return FBY__NOT_NOW;
-        start = start_job(l, &w, fby__phase_ordinal(false, l->schedule.load_phase), phase->first_batch, refuses && may_go_beyond(l, &w), &e,
-                          err);
+        start = start_job(l, &w, fby__phase_ordinal(false, l->schedule.load_phase), phase->first_batch, &e, err);
         if (start == FBY__NOT_NOW && refuses)
             start = refuse_block(l, &w, &e, err);
         if (start != FBY__STARTED)
@@ -337,7 +329,7 @@ static void read_ahead(fby_loader *l)
             fby__cache_entry *e;
             if (in->turns[w.block - in->first_block] != FBY__BESIDE_OTHERS)
                 return; /* when the epoch itself asks */
-            if (start_job(l, &w, fby__phase_ordinal(true, l->schedule.ahead_phase), l->schedule.epoch->n_batches + 1, false, &e, NULL) !=
+            if (start_job(l, &w, fby__phase_ordinal(true, l->schedule.ahead_phase), l->schedule.epoch->n_batches + 1, &e, NULL) !=
                 FBY__STARTED)
                 return;                       /* no room yet; out of memory is said when the epoch itself asks */
             if (e->state == FBY__ENTRY_READY) /* another loader had it */

@@ -97,24 +97,27 @@ void fby__queue_flights_locked(fby_loader *l)
     if ((fby__is_narrow_locked(l) && l->schedule.n_loads > 0) || l->schedule.alone)
         return;                                        /* one thing at a time: what becomes of it does not depend on which is faster */
     const uint64_t last = fby__feed_starved_locked(l); /* what comes later waits too: it would take what that one lacks */
+    /* Values of pieces that come one by one are there twice: where memory is short, only if what is there is to make room for the others. */
+    const bool waits = fby__is_narrow_locked(l) && l->outputs.shape->n_ragged && !l->schedule.no_room;
     bool finished = false;
     uint32_t n_waiting = 0;
     for (uint32_t i = 0; i < l->config.depth; i++) {
         fby__flight *f = &l->schedule.flights[i];
         if (!f->used || f->queued)
             continue;
-        bool ready = false;
+        bool ready = false, all = true;
         for (uint32_t p = 0; p < f->n_pieces && f->used; p++) {
             if (f->piece_state[p] != FBY__PIECE_WAITING)
                 continue;
             const fby__phase_progress *progress = &l->schedule.phases[f->pieces[p].phase];
             ready |= progress->state == FBY__PHASE_READY;
+            all &= progress->state == FBY__PHASE_READY;
             if (progress->state == FBY__PHASE_FAILED)
                 fby__flight_fail_locked(l, f, progress->failed ? progress->failed->error : l->schedule.error);
         }
         if (!f->used)
             continue;
-        if (!ready || f->lacks.bytes || f->index > last || (finish && !finish(l, f))) {
+        if (!ready || (waits && !all) || f->lacks.bytes || f->index > last || (finish && !finish(l, f))) {
             n_waiting++;
             continue;
         }

@@ -272,7 +272,9 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch
         l->schedule.load_phase = l->schedule.load_item = l->schedule.ahead_phase = l->schedule.ahead_item = 0;
         fby__loader_skip_drained_locked(l);
         l->schedule.start_batch = l->schedule.next_flight = batch;
-        l->schedule.over_at = UINT64_MAX;
+        l->schedule.over.at = UINT64_MAX;
+        l->schedule.over.outgrew = false;
+        fby__account_set_slack(l->engine.account, l->memory.shares.rest_bytes);
         atomic_store_explicit(&l->pump.consumed, batch, memory_order_relaxed); /* no worker runs: ordered by the lock */
         pthread_mutex_lock(&l->queue.lock);
         l->queue.next = l->queue.transform.next = batch;

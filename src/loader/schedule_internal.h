@@ -8,7 +8,7 @@
 static inline uint64_t fby__phase_ordinal(bool next_epoch, uint32_t phase) { return (uint64_t)next_epoch << 32 | phase; }
 
 /** For the rest of the epoch, one batch and one block at a time: several did not fit (schedule_room.c). */
-static inline bool fby__is_narrow_locked(const fby_loader *l) { return l->schedule.over_at != UINT64_MAX; }
+static inline bool fby__is_narrow_locked(const fby_loader *l) { return l->schedule.over.at != UINT64_MAX; }
 
 /* ---- schedule_batches.c ---- */
 

@@ -7,16 +7,19 @@
  *      blocks of later batches are not loaded. A block that takes more than was reserved is put back, and read anew when it is its turn;
  *      alone, where it is scratch or the read buffer that was too small.
  *   3. Nothing is under way and the consumer waits: all else gives way to its batch, which is started over as if the epoch had been begun
- *      there. Until the epoch ends there is then one batch and one block at a time.
+ *      there and nothing were known of blocks but their metadata. Until the epoch ends there is then one batch and one block at a time. Where blocks turned
+ *      out larger than was known of them, it is started over once more, with what they took reserved for them.
  *   4. That has not helped: what does not fit is refused by name.
  *
- * So the earliest unfinished batch can always finish if it fits the budget as a whole, and nothing goes beyond it.
+ * So the earliest unfinished batch can always finish if it fits the budget as a whole, nothing goes beyond it, and what is refused is a matter of
+ * data, options and budget, not of which thread was faster.
  */
 #include "loader/schedule_internal.h"
 
 #include "base/checked.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define MIB(x) ((double)(x) / (1u << 20))
 
@@ -126,23 +129,41 @@ uint64_t fby__feed_starved_locked(fby_loader *l)
 
 /* ---- the consumer's batch, and nothing else ---- */
 
-/* The batches after it go, finished or not, and so do the claims on blocks: it is started over. */
+static uint64_t never(void *user, const fby__cache_entry *e)
+{
+    (void)user, (void)e;
+    return FBY__NEVER;
+}
+
+/*
+ * The batches after it go, finished or not, and all blocks: it is started over. The first time also what is known of blocks beyond metadata, which
+ * depends on what happened to be loaded: what is found out from here on, one thing at a time, is a matter of the data alone.
+ */
 static void start_over(fby_loader *l, uint64_t batch)
 {
     fby__schedule *s = &l->schedule;
+    for (uint32_t i = 0; s->over.at != batch && i < l->n_sources; i++) {
+        fby__loader_source *in = &l->sources[i];
+        memset(in->outgrown, 0, (size_t)in->n_blocks * in->n_variable * sizeof *in->outgrown);
+        atomic_store_explicit(&in->grown_row_bytes, 0, memory_order_relaxed);
+    }
     for (uint32_t i = 0; i < l->config.depth; i++)
         fby__flight_drop_locked(l, &s->flights[i]);
     fby__queue_clear(&l->queue, l->config.depth); /* those in it are later: all before this one were handed out */
     for (uint32_t p = 0; p < s->epoch->n_phases; p++) {
         fby__phase_progress *progress = &s->phases[p];
         for (uint32_t i = 0; i < progress->n_pinned; i++)
-            fby__cache_unpin(s->cache, s->slot_entry[progress->first_slot + i], fby__phase_ordinal(false, p));
+            fby__cache_unpin(s->cache, s->slot_entry[progress->first_slot + i], FBY__NEVER);
     }
+    fby__cache_reorder(s->cache, never, NULL);
+    while (fby__cache_evict(s->cache, 0))
+        ;
+    fby__account_set_slack(l->engine.account, 0);
     fby__schedule_lay_out_locked(l, s->epoch, batch);
     s->load_phase = s->load_item = 0;
     fby__loader_skip_drained_locked(l);
-    s->next_flight = s->over_at = batch;
-    s->rewinds = false;
+    s->next_flight = s->over.at = batch;
+    s->rewinds = s->over.outgrew = false;
 }
 
 /* The file that all blocks of a batch lie in; NULL: several. */
@@ -164,16 +185,6 @@ static const char *file_of(const fby_loader *l, const fby__flight *f)
     return source ? fby__dataset_file_path(source->ds, file) : NULL;
 }
 
-/* With more memory there are more buffers and batches in flight. */
-static uint64_t grows_with_budget(const fby_loader *l)
-{
-    const uint64_t depth = l->config.asked.prefetch_batches ? l->config.asked.prefetch_batches : 8,
-                   jobs = (uint64_t)l->config.n_threads * 2 + 2;
-    return (depth - fby__min_u64(depth, l->config.depth)) * l->memory.dense_batch_bytes +
-           (jobs - fby__min_u64(jobs, l->memory.max_jobs)) * fby__slab_class_bytes(l->memory.max_io_bytes) + l->memory.shared_bytes -
-           l->memory.store_bytes;
-}
-
 static void refuse_batch(fby_loader *l, fby__flight *f)
 {
     fby_error err = {.file_offset = -1};
@@ -182,9 +193,8 @@ static void refuse_batch(fby_loader *l, fby__flight *f)
     const uint64_t budget = l->memory.budget_bytes, size = fby__epoch_batch_size(l->schedule.epoch, f->index);
     const bool in_pieces = !f->lacks.placed && f->lacks.samples < size; /* the rest is estimated, and all of it is there twice in the end */
     const uint64_t all = f->lacks.placed ? f->lacks.placed : (uint64_t)((double)f->lacks.bytes / (double)f->lacks.samples * (double)size);
-    /* A quarter of what a budget has to spare is for values, and would not be there for blocks. */
-    const uint64_t needs = fby__values_limit_for(l->engine.account, f->lacks.bytes) + (in_pieces ? 2 * all : 0) + grows_with_budget(l);
-    const uint64_t least = fby__max_u64(needs, budget), would_do = fby__account_enough(least + least / 3);
+    const uint64_t needs = fby__values_limit_for(l->engine.account, f->lacks.bytes) + (in_pieces ? 2 * all : 0);
+    const uint64_t would_do = fby__loader_budget_for(l, needs);
     if (file)
         (void)snprintf(where, sizeof where, "'%.500s': ", file);
     (void)fby__fail(
@@ -207,7 +217,7 @@ bool fby__give_way_locked(fby_loader *l)
         return false;
     if (fby__load_rest_locked(l))
         return true;
-    if (l->schedule.over_at != head && l->engine.delivery->keeps_blocks) {
+    if ((l->schedule.over.at != head || l->schedule.over.outgrew) && l->engine.delivery->keeps_blocks) {
         start_over(l, head);
         return true;
     }

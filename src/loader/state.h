@@ -270,9 +270,13 @@ struct fby__loader_source {
     uint32_t n_columns;
     fby__read_panel *panels; /* owned */
     uint32_t n_panels, n_variable;
-    bool has_firsts;            /* some panel is of first rows alone */
-    fby__block_cost *cost;      /* per block: a part of the loader's */
-    uint64_t *capacity;         /* owned: per block and variable panel. Under the schedule's lock: a block that outgrew it raises its own */
+    bool has_firsts;       /* some panel is of first rows alone */
+    fby__block_cost *cost; /* per block: a part of the loader's */
+    uint64_t *capacity;    /* owned: per block and variable panel, from metadata */
+    uint64_t *outgrown;    /* owned: the same of a block that took more; 0 = none did. Under the schedule's lock */
+    _Atomic double
+        grown_row_bytes;        /* of a row, what blocks took beyond their capacity at most. Relaxed; written under the schedule's lock */
+    uint64_t live_bytes;        /* of the minimum: its part of the worst superbatch */
     uint8_t *turns;             /* owned: a fby__turn per block. Under the schedule's lock */
     fby__lengths *lengths;      /* owned: per variable panel; NULL = nobody asked */
     const void *format;         /* of its first file: sources of one format decode with the same scratch */
@@ -285,6 +289,15 @@ struct fby__loader_source {
     fby__reader reader;
     struct fby__load_job *free_jobs; /* under the schedule's lock */
 };
+
+/** Of what a budget has beyond the minimum: memory_shares.c. */
+typedef struct fby__shares {
+    uint64_t store_bytes;  /* decoded chunks that reach beyond their block */
+    uint64_t depth_bytes;  /* batches in flight beyond two, with the values of samples that differ in length */
+    uint64_t jobs_bytes;   /* blocks that are loaded at once beyond two: the bytes they are read from */
+    uint64_t values_bytes; /* lists and strings, beyond those of one batch of average size */
+    uint64_t rest_bytes;   /* blocks that are kept, and what takes more than metadata say */
+} fby__shares;
 
 /** What memory is for. Set once. */
 typedef struct fby__loader_memory {
@@ -299,12 +312,11 @@ typedef struct fby__loader_memory {
     uint64_t least_values_bytes;    /* of minimum_bytes: lists and strings of one batch of average size */
     uint64_t everything_bytes;      /* the budget with which nothing is read twice, as it is known when the loader opens */
     uint64_t dense_batch_bytes;     /* size class of a batch's dense slab */
-    uint64_t values_room;           /* of the budget, for values of batches whose size varies */
+    fby__shares wanted, shares;     /* what each could use, and has */
     uint64_t scratch_bytes;         /* reserved per worker, for all formats: pages and dictionaries of a block's columns, decompressed */
     uint64_t reads_bytes;           /* of a mixture: a read of every source, which each job is ready for */
     uint64_t max_io_bytes;          /* of any block: every job has a buffer of that size */
     uint64_t shared_bytes;          /* decoded chunks that reach beyond their block, each counted once a block */
-    uint64_t store_bytes;           /* kept of them at most */
     uint32_t max_jobs, max_batches; /* blocks being loaded, batches under construction: at most at once */
     bool whole_blocks;              /* cut blocks are loaded whole: the budget holds every block, or all of a part is live at once */
 } fby__loader_memory;
@@ -324,6 +336,12 @@ typedef struct fby__loader_engine {
     struct fby__direct *direct;      /* owned by direct.c; NULL where that is not the delivery */
     fby__trace trace;
 } fby__loader_engine;
+
+/** A batch for which all else gave way: schedule_room.c. Under the schedule's lock. */
+typedef struct fby__started_over {
+    uint64_t at;  /* the last one; UINT64_MAX: none of this epoch */
+    bool outgrew; /* a block took more than was known of it, since then */
+} fby__started_over;
 
 /** Which blocks and batches are under way. All of it under `lock`, but for what says otherwise. */
 typedef struct fby__schedule {
@@ -356,7 +374,7 @@ typedef struct fby__schedule {
     bool hold;             /* start nothing new, but let what is under way finish */
     bool rewinds;          /* a block was put back: once nothing is under way, loading goes back to the first phase that needs one */
     bool alone;            /* a block is being loaded that nothing else is to be beside */
-    uint64_t over_at;      /* the last batch that was started over; UINT64_MAX: none of this epoch */
+    fby__started_over over;
     _Atomic bool stop;     /* start nothing new; written under lock, read relaxed by jobs that may then give up */
     fby__load_job *jobs;   /* owned: max_jobs of each source, of which max_jobs are under way at most */
     fby__flight *flights;  /* owned: depth */

@@ -142,7 +142,7 @@ uint32_t fby__read_segments(const fby__table *table, const fby__block *block, ui
 
 static void finish(fby__read *read, int worker)
 {
-    const bool failed = atomic_load_explicit(&read->failed, memory_order_relaxed); /* ordered by `pending` */
+    const bool failed = atomic_load_explicit(&read->failed, memory_order_relaxed) != FBY__READ_GOES_ON; /* ordered by `pending` */
     for (uint32_t s = 0; s < read->reader->max_segments; s++)
         fby__range_list_clear(&read->chunks[s]);
     fby__file_unref(read->file);
@@ -157,16 +157,18 @@ static void finish(fby__read *read, int worker)
     read->sink->done(read, failed ? &error : NULL);
 }
 
-/* The error reported is that of the first task in the order of columns. */
+/* The error reported is that of the first task in the order of columns; one that more room does not help comes before one of room. */
 static void fail(fby__read *read, uint32_t task, const fby_error *error, bool lacks_room)
 {
     pthread_mutex_lock(&read->reader->lock);
-    if (!atomic_load_explicit(&read->failed, memory_order_relaxed) || task < read->failed_task) {
+    const uint32_t before = atomic_load_explicit(&read->failed, memory_order_relaxed),
+                   now = lacks_room ? FBY__READ_LACKS_ROOM : FBY__READ_STOPS;
+    if (now > before || (now == before && task < read->failed_task)) {
         read->failed_task = task;
         read->error = *error;
         read->lacks_room = lacks_room;
+        atomic_store_explicit(&read->failed, now, memory_order_relaxed);
     }
-    atomic_store_explicit(&read->failed, 1, memory_order_relaxed);
     pthread_mutex_unlock(&read->reader->lock);
 }
 
@@ -193,7 +195,8 @@ fby_status fby__read_refuse(const fby__reader *r, uint32_t number, const char *c
     fby__account_stats now;
     fby__account_stats_of(r->account, &now);
     held = fby__min_u64(held, now.charged_bytes);
-    const uint64_t would_do = fby__account_enough(fby__max_u64(now.charged_bytes - held + bytes + later, now.limit_bytes));
+    const uint64_t least = fby__max_u64(now.charged_bytes - held + bytes + later, now.limit_bytes);
+    const uint64_t would_do = r->enough ? r->enough(r, least) : fby__account_enough(least);
     if (column)
         (void)snprintf(columns, sizeof columns, "column '%s' %s", column, and_others ? "and those beside it need" : "needs");
     return fby__fail(
@@ -273,7 +276,8 @@ static void decode_one(fby__read_task *task, int worker)
         (void)fby__reader_rest(r, worker); /* whether it gave any back */
     uint64_t began = now_ns(r), decompress = w->scratch.decompress_ns, bytes = w->scratch.decompressed_bytes;
     fby_error err = {.file_offset = -1};
-    if (!atomic_load_explicit(&read->failed, memory_order_relaxed) && !given_up(read) && decode_within(task, w, &err) != FBY_OK)
+    if (atomic_load_explicit(&read->failed, memory_order_relaxed) != FBY__READ_STOPS && !given_up(read) &&
+        decode_within(task, w, &err) != FBY_OK)
         fail(read, (uint32_t)(task - read->tasks), &err, w->lacks_room);
     if (r->asks_sink)
         settle(r, worker);
@@ -432,7 +436,7 @@ void fby__read_begin(fby__read *read, int worker)
     fby__reader *r = read->reader;
     fby_error err = {.file_offset = -1};
     size_t n_requests;
-    atomic_store_explicit(&read->failed, 0, memory_order_relaxed);
+    atomic_store_explicit(&read->failed, FBY__READ_GOES_ON, memory_order_relaxed);
     read->error = err;
     read->lacks_room = false;
     if (given_up(read)) {

@@ -33,6 +33,7 @@
 #define FBY__READ_TASKS 64u
 
 typedef struct fby__read fby__read;
+typedef struct fby__reader fby__reader;
 
 /** A panel that is made of a block, and which columns fill it. */
 typedef struct fby__read_panel {
@@ -72,20 +73,22 @@ typedef struct fby__read_worker {
 } fby__read_worker;
 
 /** What several reads share. The owner fills it, then calls fby__reader_open. All of it is borrowed, but for the last group. */
-typedef struct fby__reader {
+struct fby__reader {
     const fby_dataset *ds;
     const fby__dataset_column *columns;
     uint32_t n_columns;
     const fby__read_panel *panels;
     uint32_t n_panels;
-    uint32_t max_segments;        /* row groups that one read reaches into; 0 = 1 */
-    uint32_t n_helpers;           /* 0, or: threads of the pool, which helps the thread that begins and ends before it begins again */
-    int n_workers;                /* threads that ever decode */
-    fby__pool *pool;              /* decodes the tasks; NULL: the thread that begins, one after the other */
-    fby__io *io;                  /* NULL: the thread that begins reads, and waits */
-    fby__account *account;        /* pays for what is read, scratch, and panels that grow */
-    fby__chunk_store *store;      /* NULL = none */
-    fby__trace *trace;            /* NULL = none */
+    uint32_t max_segments;   /* row groups that one read reaches into; 0 = 1 */
+    uint32_t n_helpers;      /* 0, or: threads of the pool, which helps the thread that begins and ends before it begins again */
+    int n_workers;           /* threads that ever decode */
+    fby__pool *pool;         /* decodes the tasks; NULL: the thread that begins, one after the other */
+    fby__io *io;             /* NULL: the thread that begins reads, and waits */
+    fby__account *account;   /* pays for what is read, scratch, and panels that grow */
+    fby__chunk_store *store; /* NULL = none */
+    fby__trace *trace;       /* NULL = none */
+    /** NULL, or: the budget to name where so many bytes would do beside all that is charged now. Else that, and a little more. Under any lock. */
+    uint64_t (*enough)(const fby__reader *reader, uint64_t least_bytes);
     bool asks_sink;               /* whether the account has room for what decoding allocates: the sink may make some. Else the account */
     _Atomic uint64_t *bytes_read; /* NULL = nobody counts what this reader reads; else relaxed */
     const _Atomic bool *stop;     /* NULL, or: true gives up what is not decoded yet */
@@ -97,7 +100,7 @@ typedef struct fby__reader {
     fby__read_worker *workers; /* n_workers; those of `shares_workers_of`, where that is given */
     pthread_mutex_t lock;      /* guards the errors of reads */
     bool is_open;
-} fby__reader;
+};
 
 fby_status fby__reader_open(fby__reader *reader, fby_error *err);
 /** Give back what a worker keeps from read to read. Its thread's, between reads. True: it was more than is reserved. */
@@ -165,7 +168,7 @@ struct fby__read {
     uint32_t *in_place;         /* n_panels: the source whose rows are read to where they belong; UINT32_MAX = none, the panel is decoded */
     _Atomic uint32_t fetched;   /* acq_rel: who comes second, the end of the fetch or of its submission, goes on */
     _Atomic uint32_t pending;   /* acq_rel: the last task sees the others' panels */
-    _Atomic uint32_t failed;    /* relaxed: the others may as well stop */
+    _Atomic uint32_t failed;    /* relaxed: an fby__read_failure */
     uint32_t failed_task;       /* under reader->lock, as the next two: the first task that failed */
     bool lacks_room;            /* the account had no room for it */
     fby_error error;

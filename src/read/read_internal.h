@@ -4,6 +4,9 @@
 
 #include "read/read.h"
 
+/** What becomes of the other tasks of a read: for want of room they go on, so that what all of them need is known. */
+typedef enum fby__read_failure { FBY__READ_GOES_ON, FBY__READ_LACKS_ROOM, FBY__READ_STOPS } fby__read_failure;
+
 /** What a block becomes: panels (panels.c) or Arrow arrays (arrow.c). */
 typedef struct fby__read_shape {
     /** The leaves that are wanted, by fby__read_want. None: nothing is read, and no file is opened. */

@@ -14,6 +14,11 @@
 enum { WIDE_ROWS = 50000, WIDE_COLUMNS = 16, COPIES = 110 };
 #define MIB ((uint64_t)1 << 20)
 #define SLACK_BYTES (64 * MIB)
+#ifdef SANITIZED
+enum { STEP = 50 }; /* percent, from budget to budget */
+#else
+enum { STEP = 10 };
+#endif
 
 static uint64_t status_bytes(const char *key)
 {
@@ -146,6 +151,46 @@ static void the_process_grows_by_no_more_than_a_larger_budget(void **state)
     (void)state;
     put_wide(COPIES);
     read_within(100 * MIB, false);
+}
+
+/* What a budget has to spare is spent once, whatever it is for. */
+static void nothing_goes_beyond_budgets_between_the_smallest_and_twice_as_much(void **state)
+{
+    (void)state;
+    static const fby_shuffle_kind SHUFFLE[] = {FBY_SHUFFLE_SUPERBATCH, FBY_SHUFFLE_FULL, FBY_SHUFFLE_NONE};
+    put_wide(7);
+    fby_dataset *ds = open_dataset("wide", NULL);
+    for (int i = 0; i < 12; i++) {
+        fby_loader_opts opts = wide_opts(0);
+        opts.batch_size = i % 2 ? 3000 : 12000;
+        opts.n_threads = i % 4 < 2 ? 2 : 8;
+        opts.shuffle = SHUFFLE[i / 4];
+        opts.superbatch_blocks = opts.shuffle == FBY_SHUFFLE_SUPERBATCH ? 2 : 0;
+        fby_loader *l = open_loader(ds, opts);
+        const uint64_t minimum = report_of(l).budget_minimum_bytes;
+        fby_loader_close(l);
+        for (int more = 0; more <= 100; more += STEP) {
+            opts.memory_bytes = minimum + minimum * (uint64_t)more / 100;
+            l = open_loader(ds, opts);
+            uint64_t rows = 0;
+            fby_error err = {0};
+            fby_batch *b;
+            fby_status status = fby_loader_begin(l, 0, &err);
+            while (status == FBY_OK && (status = fby_loader_next(l, -1, &b, &err)) == FBY_OK) {
+                rows += fby_batch_size(b);
+                fby_batch_unref(b);
+            }
+            if (status != FBY_END)
+                fail_msg("case %d, %d %% more than the minimum: %s", i, more, err.message);
+            assert_int_equal(rows, fby_dataset_rows(ds));
+            const fby__account_stats s = stats_of(l);
+            if (s.peak_bytes > opts.memory_bytes)
+                fail_msg("case %d, %d %% more than the minimum: %llu bytes beyond the budget of %llu", i, more,
+                         (unsigned long long)(s.peak_bytes - opts.memory_bytes), (unsigned long long)opts.memory_bytes);
+            fby_loader_close(l);
+        }
+    }
+    fby_dataset_close(ds);
 }
 
 /* The row number and three columns as one matrix. */
@@ -354,6 +399,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_process_grows_by_no_more_than_the_smallest_budget_over_ten_times_the_data),
         TEST(the_process_grows_by_no_more_than_a_larger_budget),
+        TEST(nothing_goes_beyond_budgets_between_the_smallest_and_twice_as_much),
         TEST(dense_data_never_goes_beyond_the_smallest_accepted_budget),
         TEST(lists_and_strings_never_go_beyond_the_smallest_accepted_budget),
         TEST(parts_of_blocks_that_an_epoch_cut_elsewhere_give_way),

@@ -1,0 +1,99 @@
+/*
+ * What a budget has beyond the minimum, and who gets it: one sum, from which each in turn takes what it wants of what those before it left.
+ *
+ *   store    decoded chunks that reach beyond their block   a quarter at most
+ *   depth    more than two batches in flight                half
+ *   jobs     more than two blocks that are loaded at once   half, and an eighth of the budget: enough to hide the disk
+ *   values   more lists and strings than one batch has      a quarter, beside all blocks where the budget holds them
+ *   rest     blocks that are kept for later, slabs that are larger than need be, and what takes more than metadata say
+ *
+ * So the sum of all is the budget, and what takes more than metadata say is given room, or refused with the budget whose rest has it.
+ */
+#include "loader/internal.h"
+
+#include "base/checked.h"
+
+#include <math.h>
+
+static uint64_t take(uint64_t *left, uint64_t wanted, uint64_t most)
+{
+    const uint64_t bytes = fby__min_u64(wanted, most);
+    *left -= bytes;
+    return bytes;
+}
+
+static fby__shares shares_of(const fby_loader *l, uint64_t budget)
+{
+    const fby__loader_memory *m = &l->memory;
+    uint64_t left = budget - fby__min_u64(budget, m->minimum_bytes);
+    fby__shares s;
+    s.store_bytes = take(&left, m->wanted.store_bytes, left / 4);
+    s.depth_bytes = take(&left, m->wanted.depth_bytes, left / 2);
+    s.jobs_bytes = take(&left, m->wanted.jobs_bytes, fby__min_u64(left / 2, budget / 8));
+    const uint64_t blocks = left < m->wanted.rest_bytes ? 0 : m->wanted.rest_bytes;
+    s.values_bytes = take(&left, m->wanted.values_bytes, (left - blocks) / (l->config.asked.memory_all ? 1 : 4));
+    s.rest_bytes = left;
+    return s;
+}
+
+/* Of batches in flight beyond two. */
+static uint64_t depth_bytes(const fby_loader *l)
+{
+    return (l->config.depth - 2) * l->memory.dense_batch_bytes + l->memory.flight_bytes - l->memory.least_flight_bytes;
+}
+
+void fby__loader_share(fby_loader *l)
+{
+    fby__loader_memory *m = &l->memory;
+    const uint64_t listed = fby__loader_listed_values_bytes(l), job = fby__loader_job_bytes(l);
+    m->wanted = (fby__shares){.store_bytes = m->shared_bytes,
+                              .depth_bytes = depth_bytes(l),
+                              .jobs_bytes = (uint64_t)l->config.n_threads * 2 * job,
+                              .values_bytes = listed - fby__min_u64(listed, m->least_values_bytes),
+                              .rest_bytes = fby__loader_all_kept_bytes(l) - m->minimum_bytes};
+    m->shares = shares_of(l, m->budget_bytes);
+    while (l->config.depth > 2 && depth_bytes(l) > m->shares.depth_bytes) {
+        l->config.depth--;
+        m->flight_bytes = fby__loader_flight_bytes(l, l->config.depth);
+    }
+    m->max_jobs = 2 + (uint32_t)(m->shares.jobs_bytes / fby__max_u64(job, 1));
+    m->shares.rest_bytes += m->shares.depth_bytes - depth_bytes(l) + m->shares.jobs_bytes - (m->max_jobs - 2) * job;
+}
+
+/* By how much the minimum would be larger if metadata had said of all blocks what those took that outgrew it. */
+static uint64_t grown_bytes(const fby_loader *l)
+{
+    double bytes = 0;
+    for (uint32_t i = 0; i < l->n_sources; i++) {
+        const fby__loader_source *in = &l->sources[i];
+        uint64_t rows = 0, all = 0, largest = 0;
+        for (uint32_t b = 0; b < in->n_blocks; b++) {
+            rows += in->cost[b].row_end - in->cost[b].row_begin;
+            all += in->cost[b].bytes;
+            largest = fby__max_u64(largest, in->cost[b].bytes);
+        }
+        const double live_rows = (double)(in->live_bytes + 2 * largest) * (double)rows / (double)fby__max_u64(all, 1);
+        const double beyond = atomic_load_explicit(&in->grown_row_bytes, memory_order_relaxed);
+        bytes += beyond * (fmin(live_rows, (double)rows) + 2.5 * (double)l->config.batch_size);
+    }
+    return bytes < 0x1p62 ? (uint64_t)bytes : (uint64_t)1 << 62;
+}
+
+uint64_t fby__loader_budget_for(const fby_loader *l, uint64_t least)
+{
+    const uint64_t budget = l->memory.budget_bytes;
+    if (l->engine.direct)
+        return fby__account_enough(fby__max_u64(least, budget) + fby__direct_more_bytes(l));
+    uint64_t rest = l->memory.shares.rest_bytes + least - fby__min_u64(least, budget), lo = fby__max_u64(least, budget), hi = lo;
+    rest = fby__max_u64(rest, grown_bytes(l));
+    while (shares_of(l, hi).rest_bytes < rest && hi < (uint64_t)1 << 62)
+        hi *= 2;
+    while (lo < hi) {
+        const uint64_t mid = lo + (hi - lo) / 2;
+        if (shares_of(l, mid).rest_bytes < rest)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return fby__account_enough(lo);
+}

@@ -29,7 +29,7 @@ void fby__account_allowance_init(fby__account_allowance *a, fby__account *accoun
     *a = (fby__account_allowance){.allowance.more = fby__account_allowance_more, .account = account, .step_bytes = step_bytes};
 }
 
-void fby__account_allowance_rest(fby__account_allowance *a)
+void fby__account_allowance_shrink(fby__account_allowance *a)
 {
     /* What others allocated and this thread freed is left as well. */
     const size_t bytes = fby__min_u64(a->allowance.left, a->charged_bytes);
@@ -55,7 +55,7 @@ static uint64_t lacking(const fby__account_scope *scope)
 fby_status fby__account_scope_end(fby__account_scope *scope, fby_status status, const char *what, fby_error *err)
 {
     (void)fby__alloc_within(scope->before);
-    fby__account_allowance_rest(&scope->own);
+    fby__account_allowance_shrink(&scope->own);
     if (status == FBY_E_NOMEM && scope->own.lacked_bytes)
         status = fby__account_refuse(scope->own.account, what, lacking(scope), err);
     fby__account_retire(scope->own.account);

@@ -23,7 +23,7 @@ void fby__account_allowance_init(fby__account_allowance *a, fby__account *accoun
 /** Its `more`, for those who look further. */
 bool fby__account_allowance_more(fby__allowance *allowance, size_t bytes);
 /** Give back what is left. What was allocated stays charged. */
-void fby__account_allowance_rest(fby__account_allowance *a);
+void fby__account_allowance_shrink(fby__account_allowance *a);
 
 typedef struct fby__account_scope {
     fby__account_allowance own;

@@ -63,7 +63,7 @@ void fby__spares_give(fby__spares *s, fby__slab *slab)
     *slab = (fby__slab){0};
 }
 
-bool fby__spares_rest(fby__spares *s)
+bool fby__spares_shrink(fby__spares *s)
 {
     const size_t usual = fby__slab_class_bytes(s->bytes);
     uint32_t n = 0;

@@ -31,6 +31,6 @@ fby__grant fby__spares_take(fby__spares *s, size_t bytes, bool (*room)(void *use
                             fby_error *err);
 void fby__spares_give(fby__spares *s, fby__slab *slab); /* empty is fine */
 /** Those that are larger than was reserved for them are given back. True: there were any. Under any lock: fby__account_trim is the caller's. */
-bool fby__spares_rest(fby__spares *s);
+bool fby__spares_shrink(fby__spares *s);
 
 #endif

@@ -284,7 +284,7 @@ static void *scan_files(void *arg)
         }
     }
     (void)fby__alloc_within(before);
-    fby__account_allowance_rest(&own);
+    fby__account_allowance_shrink(&own);
     pthread_mutex_lock(&s->lock);
     atomic_fetch_sub_explicit(&s->running, 1, memory_order_relaxed);
     pthread_cond_signal(&s->finished);
@@ -306,7 +306,7 @@ static void scan_waiting(scan *s)
         info->waits = false;
         fby_status status = scan_file(s, info, &error);
         (void)fby__alloc_within(before);
-        fby__account_allowance_rest(&own);
+        fby__account_allowance_shrink(&own);
         if (status == FBY_E_NOMEM && own.lacked_bytes) {
             char what[400];
             (void)snprintf(what, sizeof what, "'%.360s': what opening it takes", info->path);

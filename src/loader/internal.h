@@ -174,7 +174,7 @@ void fby__load_publish(fby__load_job *job, const fby_error *why);
 /** A sink's `room`: at the expense of what is needed later. */
 bool fby__load_room(fby__read *read, size_t bytes);
 /** Nothing is under way: scratch and buffers beyond what is reserved for them are given back. True: there were any. */
-bool fby__load_rest_locked(fby_loader *l);
+bool fby__load_shrink_locked(fby_loader *l);
 extern const fby__delivery fby__gathered_delivery;
 /* direct.c */
 /** Becomes the delivery where that is possible, fits the budget and pays: sets max_jobs, max_batches and depth. */

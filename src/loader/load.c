@@ -74,7 +74,7 @@ static fby_status open_reader(fby__loader_source *in, bool buffered, fby_error *
                                .buffers = buffered ? &e->read_buffers : NULL,
                                .asks_sink = true,
                                .enough = enough,
-                               .reserved_bytes = l->sources[in->scratch_of].scratch_bytes,
+                               .reserved_bytes = l->sources[in->scratch_of].reserved_bytes,
                                .shares_workers_of = in == &l->sources[in->scratch_of] ? NULL : &l->sources[in->scratch_of].reader};
     return fby__reader_open(&in->reader, err);
 }
@@ -149,12 +149,12 @@ static bool reserve_more(fby__load_job *job, size_t bytes, fby__slab *out)
 
 bool fby__load_room(fby__read *read, size_t bytes) { return reserve_more(fby__load_job_of(read), bytes, NULL); }
 
-bool fby__load_rest_locked(fby_loader *l)
+bool fby__load_shrink_locked(fby_loader *l)
 {
-    bool any = fby__spares_rest(&l->engine.read_buffers);
+    bool any = fby__spares_shrink(&l->engine.read_buffers);
     for (uint32_t s = 0; s < l->n_sources; s++)
         for (int i = 0; l->sources[s].scratch_of == s && i < l->config.n_threads; i++)
-            any |= fby__reader_rest(&l->sources[s].reader, i);
+            any |= fby__reader_shrink(&l->sources[s].reader, i);
     return any;
 }
 
@@ -215,19 +215,19 @@ static bool learn_locked(fby__loader_source *in, const fby__cache_entry *e)
 
 /*
  * A block that has failed for want of room: is it to be loaded once more? Where panels were too small, with room for what is known now; where
- * scratch or the buffer had no room, one turn further.
+ * scratch or the buffer had no room, in less company.
  */
 static bool goes_on_locked(const fby__load_job *job)
 {
-    uint8_t *turn = &job->in->turns[fby__block_in(job->in, job->entry)];
+    uint8_t *company = &job->in->company[fby__block_in(job->in, job->entry)];
     if (!job->read.lacks_room)
         return false;
     if (learn_locked(job->in, job->entry))
         return true;
-    if (job->turn == FBY__LAST)
+    if (job->company == FBY__WITH_NOTHING_ELSE)
         return false;
-    if (*turn <= job->turn) /* else another part of the block, which was loaded beside this one, has moved it on */
-        *turn = (uint8_t)(job->turn + 1);
+    if (*company <= job->company) /* else another part of the block, which was loaded beside this one, has moved it on */
+        *company = (uint8_t)(job->company + 1);
     return true;
 }
 
@@ -252,7 +252,7 @@ void fby__load_publish(fby__load_job *job, const fby_error *why)
         (void)learn_locked(job->in, e); /* whether it was more */
         fby__shared_offer_locked(l, e);
     }
-    l->schedule.alone = false;
+    l->schedule.by_itself = false;
     if (put_back)
         fby__loader_put_back_locked(l, e);
     else

@@ -220,7 +220,7 @@ uint64_t fby__loader_fixed_bytes(const fby_loader *l)
     uint64_t sources = 0;
     for (uint32_t i = 0; i < l->n_sources; i++)
         sources += fby__dataset_memory_bytes(l->sources[i].ds) + fby__samples_memory_bytes(l->sources[i].samples);
-    return (uint64_t)l->config.n_threads * (l->memory.scratch_bytes + arrays) + l->outputs.made_bytes + sources + n_spans * sizeof *spans;
+    return (uint64_t)l->config.n_threads * (l->memory.worker_bytes + arrays) + l->outputs.made_bytes + sources + n_spans * sizeof *spans;
 }
 
 uint64_t fby__loader_job_bytes(const fby_loader *l) { return fby__slab_class_bytes(l->memory.max_io_bytes) + l->memory.reads_bytes; }

@@ -116,8 +116,8 @@ static fby_status costs_of(fby__loader_source *in, fby_error *err)
         in->has_firsts |= in->panels[i].first_only;
     in->capacity = fby__calloc((size_t)in->n_blocks * in->n_variable, sizeof *in->capacity);
     in->outgrown = fby__calloc((size_t)in->n_blocks * in->n_variable, sizeof *in->outgrown);
-    in->turns = fby__calloc(in->n_blocks, sizeof *in->turns);
-    if (!in->capacity || !in->outgrown || !in->turns)
+    in->company = fby__calloc(in->n_blocks, sizeof *in->company);
+    if (!in->capacity || !in->outgrown || !in->company)
         return fby__fail_nomem(err, "the blocks' sizes");
     FBY__TRY(fby__loader_read_lengths(in, err));
     for (uint32_t b = 0; b < in->n_blocks && status == FBY_OK; b++) {
@@ -146,7 +146,7 @@ static void cost_of_reading(fby_loader *l)
         while (l->sources[in->scratch_of].format != in->format)
             in->scratch_of++;
         fby__loader_source *first = &l->sources[in->scratch_of];
-        first->scratch_bytes = fby__max_u64(first->scratch_bytes, in->scratch_bytes);
+        first->reserved_bytes = fby__max_u64(first->reserved_bytes, in->scratch_bytes);
         const fby__reader reader = {.columns = in->columns,
                                     .n_columns = in->n_columns,
                                     .panels = in->panels,
@@ -156,7 +156,7 @@ static void cost_of_reading(fby_loader *l)
             l->memory.reads_bytes += fby__read_memory_bytes(&reader);
     }
     for (uint32_t i = 0; i < l->n_sources; i++)
-        l->memory.scratch_bytes += l->sources[i].scratch_of == i ? l->sources[i].scratch_bytes : 0;
+        l->memory.worker_bytes += l->sources[i].reserved_bytes;
 }
 
 fby_status fby__loader_costs(fby_loader *l, fby_error *err)

@@ -103,8 +103,8 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     l->schedule.n_loads++;
     job->entry = e;
     job->now = now;
-    job->turn = in->turns[block - in->first_block];
-    job->read.alone = l->schedule.alone = job->turn != FBY__BESIDE_OTHERS;
+    job->company = in->company[block - in->first_block];
+    job->read.by_itself = l->schedule.by_itself = job->company != FBY__WITH_OTHERS;
     for (uint32_t i = 0; i < in->n_panels; i++)
         e->data.panels[i].capacity = fby__loader_capacity(in, fby__block_in(in, e), &in->panels[i]);
     job->phase = l->schedule.load_phase; /* nothing is read ahead of an epoch that is delivered directly */
@@ -205,7 +205,7 @@ static fby__start load_next(fby_loader *l, bool refuses, fby_error *err)
         if (!held)
             fby__trace_count(&l->engine.trace, FBY__COUNT_BLOCKS_CACHED, 1);
     } else {
-        if (l->schedule.n_loads == l->memory.max_jobs || !fby__block_has_turn_locked(l, w.block))
+        if (l->schedule.n_loads == l->memory.max_jobs || !fby__block_may_load_locked(l, w.block))
             return FBY__NOT_NOW;
         start = start_job(l, &w, fby__phase_ordinal(false, l->schedule.load_phase), phase->first_batch, &e, err);
         if (start == FBY__NOT_NOW && refuses)
@@ -285,7 +285,7 @@ static bool load_blocks(fby_loader *l, bool refuses)
     const uint64_t starved = fby__first_starved_locked(l);
     bool loaded = false;
     l->schedule.no_room = false;
-    while (!l->schedule.rewinds && !l->schedule.alone && l->schedule.load_phase < l->schedule.epoch->n_phases && !is_held_back(l) &&
+    while (!l->schedule.rewinds && !l->schedule.by_itself && l->schedule.load_phase < l->schedule.epoch->n_phases && !is_held_back(l) &&
            !is_far_ahead(l) && !is_short(l, starved)) {
         fby_error err = {0};
         const fby__start start = load_next(l, refuses, &err);
@@ -314,7 +314,7 @@ static void read_ahead(fby_loader *l)
 {
     const fby__epoch *ahead = l->schedule.ahead;
     if (fby__plan_parts(l->plan) < 2 || l->schedule.load_phase < l->schedule.epoch->n_phases || fby__is_narrow_locked(l) ||
-        l->schedule.alone || fby__first_starved_locked(l) != UINT64_MAX)
+        l->schedule.by_itself || fby__first_starved_locked(l) != UINT64_MAX)
         return;
     if (l->schedule.start_batch > 0 && atomic_load_explicit(&l->pump.consumed, memory_order_acquire) == l->schedule.start_batch) {
         fby__pump_when_taken_locked(l, l->schedule.start_batch + 1);
@@ -327,7 +327,7 @@ static void read_ahead(fby_loader *l)
         if (!fby__cache_find(l->schedule.cache, w.block, w.lo, w.hi, w.only)) {
             const fby__loader_source *in = fby__source_of(l, w.block);
             fby__cache_entry *e;
-            if (in->turns[w.block - in->first_block] != FBY__BESIDE_OTHERS)
+            if (in->company[w.block - in->first_block] != FBY__WITH_OTHERS)
                 return; /* when the epoch itself asks */
             if (start_job(l, &w, fby__phase_ordinal(true, l->schedule.ahead_phase), l->schedule.epoch->n_batches + 1, &e, NULL) !=
                 FBY__STARTED)

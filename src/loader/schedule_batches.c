@@ -94,7 +94,7 @@ bool fby__start_flights_locked(fby_loader *l)
 void fby__queue_flights_locked(fby_loader *l)
 {
     bool (*const finish)(fby_loader * l, fby__flight * f) = l->engine.delivery->finish_batch_locked;
-    if ((fby__is_narrow_locked(l) && l->schedule.n_loads > 0) || l->schedule.alone)
+    if ((fby__is_narrow_locked(l) && l->schedule.n_loads > 0) || l->schedule.by_itself)
         return;                                        /* one thing at a time: what becomes of it does not depend on which is faster */
     const uint64_t last = fby__feed_starved_locked(l); /* what comes later waits too: it would take what that one lacks */
     /* Values of pieces that come one by one are there twice: where memory is short, only if what is there is to make room for the others. */

@@ -43,8 +43,8 @@ void fby__schedule_lay_out_locked(fby_loader *l, const fby__epoch *epoch, uint64
 
 /* ---- schedule_room.c ---- */
 
-/** Is it a block's turn, in the phase that is loaded next? Not now: the pump is told when. */
-bool fby__block_has_turn_locked(fby_loader *l, uint32_t block);
+/** May a block of the phase that is loaded next be loaded, in the company that is there? Not now: the pump is told when. */
+bool fby__block_may_load_locked(fby_loader *l, uint32_t block);
 /** Blocks were put back, and nothing is under way: loading goes back to the first phase that lacks one. */
 void fby__rewind_loading_locked(fby_loader *l);
 /** The first batch that lacks memory for its values; UINT64_MAX: none does. */

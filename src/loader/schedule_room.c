@@ -5,7 +5,7 @@
  *   1. What is needed later is evicted from the cache.
  *   2. A batch whose values do not fit holds none of them and waits until batches before it are handed out; later ones wait behind it, and
  *      blocks of later batches are not loaded. A block that takes more than was reserved is put back, and read anew when it is its turn;
- *      alone, where it is scratch or the read buffer that was too small.
+ *      by itself, where it is scratch or the read buffer that was too small.
  *   3. Nothing is under way and the consumer waits: all else gives way to its batch, which is started over as if the epoch had been begun
  *      there and nothing were known of blocks but their metadata. Until the epoch ends there is then one batch and one block at a time. Where blocks turned
  *      out larger than was known of them, it is started over once more, with what they took reserved for them.
@@ -62,23 +62,23 @@ void fby__rewind_loading_locked(fby_loader *l)
 
 /*
  * What scratch and read buffers take beyond their reservation has to fit the account too. A block that finds no room for it holds none, and is
- * loaded anew: alone, decoded by one thread, which takes the least that this block can do with; and if that is still too much, once nothing is
+ * loaded anew: by itself, decoded by one thread, which takes the least that this block can do with; and if that is still too much, once nothing is
  * there but what the consumer's batch needs. So whether it fits at last is a question of the plan, not of what else happened to be under way.
  */
-bool fby__block_has_turn_locked(fby_loader *l, uint32_t block)
+bool fby__block_may_load_locked(fby_loader *l, uint32_t block)
 {
     const fby__loader_source *in = fby__source_of(l, block);
-    const uint8_t turn = in->turns[block - in->first_block];
-    if (turn == FBY__BESIDE_OTHERS)
+    const uint8_t company = in->company[block - in->first_block];
+    if (company == FBY__WITH_OTHERS)
         return true;
     if (l->schedule.n_busy > 0) /* its end pumps */
         return false;
-    if (turn == FBY__LAST && l->engine.delivery->keeps_blocks && !fby__is_narrow_locked(l)) {
+    if (company == FBY__WITH_NOTHING_ELSE && l->engine.delivery->keeps_blocks && !fby__is_narrow_locked(l)) {
         l->schedule.no_room = true;
         fby__pump_when_taken_locked(l, 0);
         return false;
     }
-    (void)fby__load_rest_locked(l); /* whether there were any */
+    (void)fby__load_shrink_locked(l); /* whether there were any */
     return true;
 }
 
@@ -215,7 +215,7 @@ bool fby__give_way_locked(fby_loader *l)
     const bool starves = f->used && f->lacks.bytes;
     if (l->schedule.slabs_wanted || (!starves && !l->schedule.no_room))
         return false;
-    if (fby__load_rest_locked(l))
+    if (fby__load_shrink_locked(l))
         return true;
     if ((l->schedule.over.at != head || l->schedule.over.outgrew) && l->engine.delivery->keeps_blocks) {
         start_over(l, head);

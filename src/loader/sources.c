@@ -160,7 +160,7 @@ static void source_fini(fby__loader_source *in)
     fby__free(in->panels);
     fby__free(in->capacity);
     fby__free(in->outgrown);
-    fby__free(in->turns);
+    fby__free(in->company);
     fby__free(in->lengths);
     fby_samples_close(in->samples);
     fby_dataset_close(in->ds);

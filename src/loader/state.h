@@ -1,8 +1,8 @@
 /*
  * What a loader consists of, by owner: who may touch what, and under which lock. The functions are in internal.h.
  *
- *   config, outputs, memory, sources  set once, when the loader is opened: any thread reads them; a source's `capacity`, `turns` and
- *                            `free_jobs` are the schedule's, under its lock
+ *   config, outputs, memory, sources  set once, when the loader is opened: any thread reads them; a source's `outgrown`, `company` and
+ *                            `free_jobs` are the schedule's, under its lock, and its counters are atomics
  *   engine                   account, pool, I/O, trace: each with locks or atomics of its own
  *   schedule                 blocks and batches under way, with their lock
  *   pump                     atomics between the consumer and the pump
@@ -129,7 +129,7 @@ typedef struct fby__load_job {
     fby__cache_entry *entry;
     uint32_t phase, item; /* of the epoch: whose rows these are; for what is read ahead, none */
     uint64_t now;         /* ordinal of the phase that asked first: what is needed later may be evicted for it */
-    uint8_t turn;         /* an fby__turn, the block's when it began */
+    uint8_t company;      /* an fby__company, the block's when it began */
     fby__slab stage;      /* the delivery's, while the block is read */
     struct fby__load_job *next_free;
 } fby__load_job;
@@ -197,8 +197,11 @@ typedef struct fby__finished {
     uint32_t last_source;    /* whose samples were decoded last */
 } fby__finished;
 
-/** With what else a block is loaded. One whose scratch or buffer had no room comes one further. */
-typedef enum fby__turn { FBY__BESIDE_OTHERS, FBY__ALONE, FBY__LAST } fby__turn;
+/**
+ * In whose company a block is loaded: with others, when nothing else is under way, or when nothing else is even there but what the consumer's batch
+ * needs. One whose scratch or buffer had no room goes one further.
+ */
+typedef enum fby__company { FBY__WITH_OTHERS, FBY__BY_ITSELF, FBY__WITH_NOTHING_ELSE } fby__company;
 
 /** What became of something that the schedule wants to begin. */
 typedef enum fby__start { FBY__STARTED, FBY__NOT_NOW, FBY__START_FAILED } fby__start;
@@ -255,8 +258,8 @@ typedef struct fby__lengths {
 
 /**
  * A data set that samples come from, and what is read of it. A loader over one data set has one source, a mixture several. Blocks are numbered
- * through all sources where the order and the cache name them (fby__source_of), and from 0 within a source. Set once, but for `capacity`, `turns` and
- * `free_jobs`.
+ * through all sources where the order and the cache name them (fby__source_of), and from 0 within a source. Set once, but for what says
+ * otherwise.
  */
 struct fby__loader_source {
     fby_loader *loader;
@@ -270,21 +273,21 @@ struct fby__loader_source {
     uint32_t n_columns;
     fby__read_panel *panels; /* owned */
     uint32_t n_panels, n_variable;
-    bool has_firsts;       /* some panel is of first rows alone */
-    fby__block_cost *cost; /* per block: a part of the loader's */
-    uint64_t *capacity;    /* owned: per block and variable panel, from metadata */
-    uint64_t *outgrown;    /* owned: the same of a block that took more; 0 = none did. Under the schedule's lock */
-    _Atomic double
-        grown_row_bytes;        /* of a row, what blocks took beyond their capacity at most. Relaxed; written under the schedule's lock */
-    uint64_t live_bytes;        /* of the minimum: its part of the worst superbatch */
-    uint8_t *turns;             /* owned: a fby__turn per block. Under the schedule's lock */
-    fby__lengths *lengths;      /* owned: per variable panel; NULL = nobody asked */
-    const void *format;         /* of its first file: sources of one format decode with the same scratch */
-    uint64_t scratch_bytes;     /* of a worker, for this source alone; of the first of a format, for all of that format */
-    uint32_t scratch_of;        /* the first source of its format */
-    double listed_sample_bytes; /* lists and strings of a sample, on average; 0 = nobody asked */
-    double densest_rows;        /* of a sample, in the mean of the densest superbatch; 0 = nobody asked */
-    fby__source_mixing mixing;  /* how epoch 0 mixes */
+    bool has_firsts;                              /* some panel is of first rows alone */
+    fby__block_cost *cost;                        /* per block: a part of the loader's */
+    uint64_t *capacity;                           /* owned: per block and variable panel, from metadata */
+    uint64_t *outgrown;                           /* owned: the same of a block that took more; 0 = none did. Under the schedule's lock */
+    _Atomic double grown_row_bytes;               /* of a row, at most: what blocks took beyond their capacity. Relaxed */
+    uint64_t live_bytes;                          /* of the minimum: its part of the worst superbatch */
+    uint8_t *company;                             /* owned: an fby__company per block. Under the schedule's lock */
+    fby__lengths *lengths;                        /* owned: per variable panel; NULL = nobody asked */
+    const void *format;                           /* of its first file: sources of one format decode with the same scratch */
+    uint64_t scratch_bytes;                       /* of a worker that decodes this source */
+    uint64_t reserved_bytes;                      /* of a worker's scratch, for all sources of its format: of the first of them alone */
+    uint32_t scratch_of;                          /* the first source of its format */
+    double listed_sample_bytes;                   /* lists and strings of a sample, on average; 0 = nobody asked */
+    double densest_rows;                          /* of a sample, in the mean of the densest superbatch; 0 = nobody asked */
+    fby__source_mixing mixing;                    /* how epoch 0 mixes */
     _Atomic uint64_t bytes_read, handed, wait_ns; /* samples that were handed out; relaxed */
     fby__reader reader;
     struct fby__load_job *free_jobs; /* under the schedule's lock */
@@ -305,18 +308,18 @@ typedef struct fby__loader_memory {
     uint32_t max_segments; /* of any block */
     fby__block_cost *cost; /* owned: per block */
     uint64_t budget_bytes, minimum_bytes;
-    fby__memory_limits limits;      /* when the loader was opened */
-    uint64_t live_bytes;            /* of minimum_bytes: the worst superbatch */
-    uint64_t least_flight_bytes;    /* of minimum_bytes: values of samples that differ in length, in two batches in flight */
-    uint64_t flight_bytes;          /* the same in as many batches as are in flight */
-    uint64_t least_values_bytes;    /* of minimum_bytes: lists and strings of one batch of average size */
-    uint64_t everything_bytes;      /* the budget with which nothing is read twice, as it is known when the loader opens */
-    uint64_t dense_batch_bytes;     /* size class of a batch's dense slab */
-    fby__shares wanted, shares;     /* what each could use, and has */
-    uint64_t scratch_bytes;         /* reserved per worker, for all formats: pages and dictionaries of a block's columns, decompressed */
-    uint64_t reads_bytes;           /* of a mixture: a read of every source, which each job is ready for */
-    uint64_t max_io_bytes;          /* of any block: every job has a buffer of that size */
-    uint64_t shared_bytes;          /* decoded chunks that reach beyond their block, each counted once a block */
+    fby__memory_limits limits;   /* when the loader was opened */
+    uint64_t live_bytes;         /* of minimum_bytes: the worst superbatch */
+    uint64_t least_flight_bytes; /* of minimum_bytes: values of samples that differ in length, in two batches in flight */
+    uint64_t flight_bytes;       /* the same in as many batches as are in flight */
+    uint64_t least_values_bytes; /* of minimum_bytes: lists and strings of one batch of average size */
+    uint64_t everything_bytes;   /* the budget with which nothing is read twice, as it is known when the loader opens */
+    uint64_t dense_batch_bytes;  /* size class of a batch's dense slab */
+    fby__shares wanted, shares;  /* what each could use, and has */
+    uint64_t worker_bytes; /* reserved scratch of a worker, for all formats: pages and dictionaries of a block's columns, decompressed */
+    uint64_t reads_bytes;  /* of a mixture: a read of every source, which each job is ready for */
+    uint64_t max_io_bytes; /* of any block: every job has a buffer of that size */
+    uint64_t shared_bytes; /* decoded chunks that reach beyond their block, each counted once a block */
     uint32_t max_jobs, max_batches; /* blocks being loaded, batches under construction: at most at once */
     bool whole_blocks;              /* cut blocks are loaded whole: the budget holds every block, or all of a part is live at once */
 } fby__loader_memory;
@@ -373,7 +376,7 @@ typedef struct fby__schedule {
     uint32_t max_pieces;   /* of a batch of this epoch or one before: what flights and workers have room for */
     bool hold;             /* start nothing new, but let what is under way finish */
     bool rewinds;          /* a block was put back: once nothing is under way, loading goes back to the first phase that needs one */
-    bool alone;            /* a block is being loaded that nothing else is to be beside */
+    bool by_itself;        /* a block is being loaded that nothing else is to be beside */
     fby__started_over over;
     _Atomic bool stop;     /* start nothing new; written under lock, read relaxed by jobs that may then give up */
     fby__load_job *jobs;   /* owned: max_jobs of each source, of which max_jobs are under way at most */
@@ -403,13 +406,15 @@ typedef struct fby__transform {
     uint32_t n_users;  /* the task, if it is queued or runs; threads that wait for a turn, have it, or release results */
 } fby__transform;
 
-/** Batches that are assembled: the only lock on the consumer's path. All of it under `lock`. */
+/** Batches that are assembled: the only lock on the consumer's path. All of it under `lock`, but for what says otherwise. */
 typedef struct fby__queue {
     pthread_mutex_t lock;
     pthread_cond_t ready;
-    fby__finished *ring;  /* owned: depth; batch b at b % depth */
-    uint32_t *of_sources; /* owned: of each slot of the ring, samples of each source; NULL where there is one */
-    uint64_t next;        /* batch to hand out next */
+    fby__finished *ring; /* owned: depth; batch b at b % depth */
+    uint32_t *
+        of_sources; /* owned: of each slot of the ring, samples of each source; NULL where there is one. Written under the schedule's lock before
+                             the slot is published, read by who has the slot's batch */
+    uint64_t next; /* batch to hand out next */
     uint64_t n_batches;
     uint32_t n_ready;         /* slots of the ring in use */
     bool over;                /* the epoch has ended early: after an error, or because another begins */

@@ -36,7 +36,7 @@ fby_status fby__reader_open(fby__reader *r, fby_error *err)
     return FBY_OK;
 }
 
-bool fby__reader_rest(fby__reader *r, int worker)
+bool fby__reader_shrink(fby__reader *r, int worker)
 {
     fby__read_worker *w = &r->workers[worker];
     const size_t beyond = w->own.charged_bytes - r->reserved_bytes;
@@ -51,7 +51,7 @@ void fby__reader_close(fby__reader *r)
     if (!r->is_open)
         return;
     for (int i = 0; !r->shares_workers_of && i < r->n_workers; i++)
-        (void)fby__reader_rest(r, i); /* whether it gave any back */
+        (void)fby__reader_shrink(r, i); /* whether it gave any back */
     if (!r->shares_workers_of)
         fby__free(r->workers);
     pthread_mutex_destroy(&r->lock);
@@ -255,7 +255,7 @@ static fby_status decode_within(fby__read_task *task, fby__read_worker *w, fby_e
     w->lacks_room = false;
     w->read = task->read;
     w->own.lacked_bytes = 0;
-    w->own.allowance.tight = task->read->alone;
+    w->own.allowance.tight = task->read->by_itself;
     fby__allowance *before = fby__alloc_within(&w->own.allowance);
     fby_status status = r->shape->decode(task, w, err);
     (void)fby__alloc_within(before);
@@ -272,8 +272,8 @@ static void decode_one(fby__read_task *task, int worker)
     fby__read *read = task->read;
     fby__reader *r = read->reader;
     fby__read_worker *w = &r->workers[worker];
-    if (read->alone)
-        (void)fby__reader_rest(r, worker); /* whether it gave any back */
+    if (read->by_itself)
+        (void)fby__reader_shrink(r, worker); /* whether it gave any back */
     uint64_t began = now_ns(r), decompress = w->scratch.decompress_ns, bytes = w->scratch.decompressed_bytes;
     fby_error err = {.file_offset = -1};
     if (atomic_load_explicit(&read->failed, memory_order_relaxed) != FBY__READ_STOPS && !given_up(read) &&
@@ -294,8 +294,8 @@ static void decode_one(fby__read_task *task, int worker)
                                      .end_ns = fby__now_ns(),
                                      .number = read->block,
                                      .text = r->shape->name(task)});
-    if (read->alone)
-        (void)fby__reader_rest(r, worker);
+    if (read->by_itself)
+        (void)fby__reader_shrink(r, worker);
     if (atomic_fetch_sub_explicit(&read->pending, 1, memory_order_acq_rel) == 1)
         finish(read, worker);
 }
@@ -329,8 +329,8 @@ static void decode(fby__read *read, int worker)
         finish(read, worker);
         return;
     }
-    const bool here = !r->pool || r->n_helpers || read->alone;
-    const uint32_t n_tasks = !r->pool || read->alone ? 0 : r->n_helpers ? r->n_helpers : n;
+    const bool here = !r->pool || r->n_helpers || read->by_itself;
+    const uint32_t n_tasks = !r->pool || read->by_itself ? 0 : r->n_helpers ? r->n_helpers : n;
     atomic_store_explicit(&read->pending, n, memory_order_relaxed); /* published by the pool's lock */
     atomic_store_explicit(&read->next_task, 0, memory_order_relaxed);
     for (uint32_t i = 0; i < n_tasks; i++) { /* the last one may end the read, and be the last to touch it */

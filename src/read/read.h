@@ -104,7 +104,7 @@ struct fby__reader {
 
 fby_status fby__reader_open(fby__reader *reader, fby_error *err);
 /** Give back what a worker keeps from read to read. Its thread's, between reads. True: it was more than is reserved. */
-bool fby__reader_rest(fby__reader *reader, int worker);
+bool fby__reader_shrink(fby__reader *reader, int worker);
 void fby__reader_close(fby__reader *reader); /* no read is under way. One that was never opened is fine */
 
 /** Memory of one read, whatever it reads. The reader need not be open. */
@@ -142,7 +142,7 @@ struct fby__read {
     uint32_t block;
     uint64_t lo, hi;    /* rows, counted from the block's first: may end beyond it */
     uint64_t deadline;  /* of what is decoded */
-    bool alone;         /* nothing else is decoded: one task after the other, each with scratch of its own, and no more than it needs */
+    bool by_itself;     /* nothing else is decoded: one task after the other, each with scratch of its own, and no more than it needs */
     fby__panel *panels; /* n_panels of the reader; filled by the sink */
     fby__file *mapped;  /* a reference, for the owner to take, when panels lie in the map of a file; else NULL */
     /* private */

@@ -204,7 +204,7 @@ static bool wait_for_room(job *j)
 {
     scanning *s = j->s;
     no_memory(j);
-    fby__reader_rest(&s->reader, j->worker);
+    fby__reader_shrink(&s->reader, j->worker);
     pthread_mutex_lock(&s->lock);
     const bool others = s->n_working > 1;
     if (others) {
@@ -294,7 +294,7 @@ static void job_fini(job *j)
         j->s->r->fini(j->local);
     fby__free(j->local);
     (void)fby__alloc_within(before);
-    fby__account_allowance_rest(&j->kept);
+    fby__account_allowance_shrink(&j->kept);
     fby__free(j->panels);
     no_memory(j);
     fby__read_fini(&j->read);
@@ -335,7 +335,7 @@ static void read_blocks(job *j, bool tells)
         }
     }
     job_fini(j);
-    fby__reader_rest(&s->reader, j->worker);
+    fby__reader_shrink(&s->reader, j->worker);
     leave(s);
 }
 

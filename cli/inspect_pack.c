@@ -17,7 +17,7 @@
 static bool has_format_of_packs(const fby_dataset *ds, fby_file_info *file)
 {
     return fby_dataset_file(ds, 0, file, NULL) == FBY_OK && file->format &&
-           (strcmp(file->format, "parquet") == 0 || strcmp(file->format, "ipc") == 0);
+           (strcmp(file->format, "parquet") == 0 || strcmp(file->format, "ipc") == 0 || strcmp(file->format, "hdf5") == 0);
 }
 
 static bool is_count(const char *key) { return !strcmp(key, "seed") || !strcmp(key, "batch") || !strcmp(key, "rows_per_file"); }
@@ -127,6 +127,8 @@ int cli_packed_print(const fby_dataset *ds)
     printf("\n%sPacked%s\n  by         forebay %s, shuffle %s", cli_bold, cli_plain, text_of(pack, "version"), text_of(pack, "shuffle"));
     if (json_object_get(pack, "seed"))
         printf(", seed %lld", (long long)json_integer_value(json_object_get(pack, "seed")));
+    if (json_object_get(pack, "by"))
+        printf(", by the key %s", text_of(pack, "by"));
     printf("\n  from       %s%scontents %s", root ? text_of(pack, "source_root") : "", root ? ", " : "", text_of(pack, "source_contents"));
     printf("\n  options    codec %s", text_of(pack, "codec"));
     printf(", batches of %s rows", count_of(pack, "batch"));

@@ -5,22 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const shuffles[] = {"full", "none", NULL}, *const formats[] = {"arrow", "parquet", NULL}, *const codecs[] = {"auto",
-                                                                                                                                "none",
-                                                                                                                                "lz4",
-                                                                                                                                "zstd",
-                                                                                                                                "snappy",
-                                                                                                                                NULL};
+static const char *const shuffles[] = {"full", "none", NULL}, *const formats[] = {"arrow", "parquet", "hdf5", NULL},
+                         *const codecs[] = {"auto", "none", "lz4", "zstd", "snappy", "gzip", NULL};
 
 static const cli_option options[] = {
     {"to", 't', CLI_TEXT, offsetof(pack_options, to), "DIR", "the folder to pack into: new, empty, or with an unfinished pack", NULL},
     {"shuffle", 0, CLI_CHOICE, offsetof(pack_options, shuffle), "HOW", "the order of the rows (default: full)", shuffles},
     {"seed", 's', CLI_COUNT, offsetof(pack_options, seed), "N", "of the shuffle (default: 0)", NULL},
+    {"by", 0, CLI_TEXT, offsetof(pack_options, by), "KEY", "a column each of whose values has files of its own", NULL},
     {"rows-per-file", 0, CLI_COUNT, offsetof(pack_options, rows_per_file), "N", "rows of a file (default: about 256 MiB of them)", NULL},
-    {"batch", 'b', CLI_COUNT, offsetof(pack_options, batch), "N", "rows of a record batch or row group (default: about 4 MiB of them)",
-     NULL},
+    {"batch", 'b', CLI_COUNT, offsetof(pack_options, batch), "N",
+     "rows of a record batch, row group or chunk (default: about 4 MiB of them)", NULL},
     {"format", 'f', CLI_CHOICE, offsetof(pack_options, format), "FORMAT", "of the files (default: arrow)", formats},
-    {"codec", 0, CLI_CHOICE, offsetof(pack_options, codec), "CODEC", "of the files (default: none for Arrow, zstd for Parquet)", codecs},
+    {"codec", 0, CLI_CHOICE, offsetof(pack_options, codec), "CODEC", "of the files (default: none for Arrow and HDF5, zstd for Parquet)",
+     codecs},
     {"columns", 'c', CLI_LIST, offsetof(pack_options, columns), "NAMES", "top-level columns to pack (default: all)", NULL},
     {"outputs", 'o', CLI_TEXT, offsetof(pack_options, outputs), "FILE",
      "pack what this pipeline file gives, in place of rows: its data, samples and outputs", NULL},
@@ -65,6 +63,10 @@ static void print_sizes(const pack_options *o, const fby_pack_info *info)
     cli_table_add(&table, "files");
     cli_table_addf(&table, "%s of %s rows, in batches of %s", cli_count(info->files), cli_count(info->rows_per_file),
                    cli_count(info->batch_rows));
+    if (o->by) {
+        cli_table_add(&table, "by");
+        cli_table_addf(&table, "%s, of %s value%s", cli_printable(o->by), cli_count(info->keys), info->keys == 1 ? "" : "s");
+    }
     cli_table_add(&table, "source");
     cli_table_addf(&table, "%s, about %s in memory", cli_size(info->source_bytes), cli_size(info->decoded_bytes));
     cli_table_add(&table, "passes");
@@ -94,14 +96,15 @@ static void print_sizes(const pack_options *o, const fby_pack_info *info)
 static json_t *pack_json(const pack_options *o, const fby_pack_info *info, double seconds)
 {
     json_t *expected = info->expected_ns ? json_real(1e-9 * (double)info->expected_ns) : json_null();
-    return json_pack("{s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:b, s:s, s:o, s:I, s:o, s:f}", "command",
-                     "pack", "forebay", fby_version(), "to", o->to, "dry_run", (int)o->dry_run, "rows", (json_int_t)info->rows, "files",
-                     (json_int_t)info->files, "rows_per_file", (json_int_t)info->rows_per_file, "batch", (json_int_t)info->batch_rows,
-                     "source_bytes", (json_int_t)info->source_bytes, "decoded_bytes", (json_int_t)info->decoded_bytes, "scratch_bytes",
-                     (json_int_t)info->scratch_bytes, "written_bytes", (json_int_t)info->written_bytes, "passes", (int)info->passes,
-                     "buckets", (int)info->buckets, "resumed", (int)info->resumed, "verified", (int)info->verified, "source_contents",
-                     info->contents, "rows_hash", info->verified ? json_string(info->rows_hash) : json_null(), "expected_bytes",
-                     (json_int_t)info->expected_bytes, "expected_seconds", expected, "seconds", seconds);
+    return json_pack("{s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:b, s:s, s:o, s:I, s:o, s:o, s:f}",
+                     "command", "pack", "forebay", fby_version(), "to", o->to, "dry_run", (int)o->dry_run, "rows", (json_int_t)info->rows,
+                     "files", (json_int_t)info->files, "rows_per_file", (json_int_t)info->rows_per_file, "batch",
+                     (json_int_t)info->batch_rows, "source_bytes", (json_int_t)info->source_bytes, "decoded_bytes",
+                     (json_int_t)info->decoded_bytes, "scratch_bytes", (json_int_t)info->scratch_bytes, "written_bytes",
+                     (json_int_t)info->written_bytes, "passes", (int)info->passes, "buckets", (int)info->buckets, "resumed",
+                     (int)info->resumed, "verified", (int)info->verified, "source_contents", info->contents, "rows_hash",
+                     info->verified ? json_string(info->rows_hash) : json_null(), "expected_bytes", (json_int_t)info->expected_bytes,
+                     "expected_seconds", expected, "keys", o->by ? json_integer((json_int_t)info->keys) : json_null(), "seconds", seconds);
 }
 
 /* Where another option than those of loading is the way out. */
@@ -110,11 +113,14 @@ int pack_error(const pack_options *o, const fby_error *err)
     switch (err->code) {
     case FBY_E_BUDGET: return cli_error(CLI_FAILED, "a larger --memory", "%s", err->message);
     case FBY_E_DATA:
+        if (o->by)
+            return cli_library_error(err);
         return cli_error(CLI_FAILED,
                          o->outputs ? "outputs without that column, or --format arrow; what --verify finds: pack again"
                                     : "--columns without that column, or --format arrow; what --verify finds: pack again",
                          "%s", err->message);
-    case FBY_E_UNSUPPORTED: return cli_error(CLI_FAILED, o->outputs ? NULL : "--format arrow, or --columns without it", "%s", err->message);
+    case FBY_E_UNSUPPORTED:
+        return cli_error(CLI_FAILED, o->outputs || o->by ? NULL : "--format arrow, or --columns without it", "%s", err->message);
     default: return cli_library_error(err);
     }
 }
@@ -128,6 +134,7 @@ static fby_pack_opts opts_of(const pack_options *o, progress *shown)
                            .codec = (fby_pack_codec)o->codec,
                            .batch_rows = o->batch,
                            .rows_per_file = o->rows_per_file,
+                           .by = o->by,
                            .columns = o->columns.n ? (const char *const *)o->columns.items : NULL,
                            .n_columns = o->columns.n,
                            .memory_bytes = o->memory,

@@ -5,7 +5,7 @@
 #include "cli.h"
 
 typedef struct pack_options {
-    const char *to;
+    const char *by, *to;
     int shuffle; /* fby_pack_shuffle */
     uint64_t seed, rows_per_file, batch, threads, memory;
     int format; /* fby_pack_format */

@@ -20,7 +20,7 @@ int pack_read_task(pack_options *o)
                 return CLI_CONTINUE;
         }
     return cli_error(CLI_USAGE, "--tasks",
-                     "pack: no task is called '%s': it is a phase (plan, scatter, write, finish), a colon and a number", o->task);
+                     "pack: no task is called '%s': it is a phase (plan, scatter, write, verify, finish), a colon and a number", o->task);
 }
 
 /* ---- as a table, as JSON ---- */
@@ -29,7 +29,7 @@ typedef struct listing {
     const pack_options *o;
     cli_table table;
     json_t *tasks;                   /* NULL: a table */
-    uint64_t n[FBY_PACK_FINISH + 1]; /* of each phase */
+    uint64_t n[FBY_PACK_VERIFY + 1]; /* of each phase */
 } listing;
 
 static json_t *names_json(const char *const *names, size_t n)
@@ -99,10 +99,11 @@ static void print_script(const listing *l)
            cli_text_str(&quoted), (unsigned long long)((memory >> 20) + 256));
     printf("eval \"$pack --task plan:0\"\n");
     const char *after = "";
-    for (int phase = FBY_PACK_SCATTER; phase <= FBY_PACK_FINISH; phase++)
-        if (l->n[phase]) {
-            print_job(l, (fby_pack_phase)phase, after);
-            after = fby_pack_phase_name((fby_pack_phase)phase);
+    static const fby_pack_phase phases[] = {FBY_PACK_SCATTER, FBY_PACK_WRITE, FBY_PACK_VERIFY, FBY_PACK_FINISH};
+    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
+        if (l->n[phases[i]]) {
+            print_job(l, phases[i], after);
+            after = fby_pack_phase_name(phases[i]);
         }
     printf("echo \"job $finish ends it\"\n");
     cli_text_free(&command);

@@ -1,6 +1,7 @@
 /*
  * forebay-hdf5: libhdf5 in a process of its own, for the HDF5 files that Forebay's reader leaves to it. It is started by the
- * library, with a socket as descriptor 3 and nothing else; protocol.h says what goes over it.
+ * library, with a socket as descriptor 3 and nothing else; protocol.h says what goes over it. To write a file, which is descriptor 4
+ * then, it is started anew each time: what reads files of others never has anything to write to.
  *
  * What it survives and what not: a failure of libhdf5 is an answer. A crash ends this process, the client tells its caller and
  * starts another. When the client is gone the socket closes, and a thread of its own ends the process even while libhdf5 is lost
@@ -16,18 +17,19 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Whatever the user's process had open without close-on-exec: none of it is ours to hold. */
-static void close_inherited(void)
+/* Whatever the user's process had open without close-on-exec: none of it is ours to hold. @last  of ours */
+static void close_inherited(int last)
 {
     DIR *d = opendir("/proc/self/fd");
     if (!d)
         return;
     for (const struct dirent *e; (e = readdir(d)) != NULL;) {
         int fd = atoi(e->d_name);
-        if (fd > FBY__H5P_FD && fd != dirfd(d))
+        if (fd > last && fd != dirfd(d))
             (void)close(fd);
     }
     (void)closedir(d);
@@ -43,8 +45,8 @@ static void *wait_for_hangup(void *unused)
     _exit(0);
 }
 
-/* @folders  what may be read besides libraries; @lacks  what the kernel could not do */
-static int set_up(int n_folders, char *const *folders, char *lacks, size_t n)
+/* @writes  one file, and reads none; @folders  what may be read besides libraries; @lacks  what the kernel could not do */
+static int set_up(bool writes, int n_folders, char *const *folders, char *lacks, size_t n)
 {
     pthread_t thread;
     (void)signal(SIGPIPE, SIG_IGN);
@@ -54,7 +56,7 @@ static int set_up(int n_folders, char *const *folders, char *lacks, size_t n)
     /* Locks are no use to a reader of finished files, and fail on some network file systems. */
     if (setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1) != 0)
         return -1;
-    close_inherited();
+    close_inherited(writes ? FBY__H5P_WRITTEN_FD : FBY__H5P_FD);
     const int statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     confine(n_folders, folders, lacks, n); /* before there is a second thread, which would not be confined */
     if (pthread_create(&thread, NULL, wait_for_hangup, NULL) != 0)
@@ -73,11 +75,14 @@ int main(int argc, char **argv)
         return 2;
     }
     fby__h5p_reply hello = {.magic = FBY__H5P_MAGIC, .version = FBY__H5P_VERSION, .kind = FBY__H5P_HELLO};
-    if (set_up(argc - 1, argv + 1, hello.message, sizeof hello.message) != 0)
+    const bool writes = argc == 2 && strcmp(argv[1], FBY__H5P_WRITE_MODE) == 0;
+    if (set_up(writes, writes ? 0 : argc - 1, argv + 1, hello.message, sizeof hello.message) != 0)
         return 1;
+    if (writes)
+        opens_written(FBY__H5P_WRITTEN_FD);
     if (send_reply(&hello, -1) != 0)
         return 1;
-    while (serve())
+    while (writes ? serve_writing() : serve())
         continue;
     _exit(0); /* nothing here outlives the process; libhdf5 may be in no state to say goodbye */
 }

@@ -55,7 +55,10 @@ static bool is_passing(long sys_errno)
     case ETIMEDOUT:
     case ECONNRESET:
     case ENOTCONN:
-    case EREMOTEIO: return true;
+    case EREMOTEIO:
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG: return true;
     default: return false;
     }
 }

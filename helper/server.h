@@ -10,6 +10,7 @@
  *   h5_sources.c     the other files that a data set's values come from
  *   h5_types.c       a type of a file → a type in memory, and its description
  *   h5_describe.c    objects, attributes, the whole tree
+ *   h5_write.c       a file written: the loop of such requests, of a program that was started for it
  *   h5_read.c        hyperslabs: numbers and other fixed-size values;  h5_values.c: what has strings, references, sequences in it
  *
  * Functions return 0, or -1 after fail() or fail_h5() has written the reply.
@@ -50,6 +51,11 @@ void free_pointer(void *p); /* p points at the pointer */
 int send_reply(const fby__h5p_reply *reply, int fd);
 /** Take a request and answer it; false: there will be no more. */
 bool serve(void);
+
+/* ---- h5_write.c ---- */
+
+/** Take a request to write and answer it; false: there will be no more. */
+bool serve_writing(void);
 
 /* ---- h5_report.c ---- */
 
@@ -95,6 +101,8 @@ void confine(int n_folders, char *const *folders, char *lacks, size_t n);
 
 /** From here on, what is opened is checked against the request; NULL: not. */
 void opens_begin(const work *w);
+/** From here on, whatever libhdf5 opens is this descriptor, which is open for writing; nothing else can be opened. */
+void opens_written(int fd);
 /** Was a file refused? Since opens_begin(), or opens_forget(). One that another place had instead does not count. */
 bool opens_refused(void);
 void opens_forget(void);

@@ -24,7 +24,7 @@ class Pack(NamedTuple):
     files: int
     rows_per_file: int
     batch: int
-    """Rows of a record batch or row group."""
+    """Rows of a record batch, row group or chunk."""
     source_bytes: int
     """Of the source, as stored."""
     decoded_bytes: int
@@ -45,6 +45,8 @@ class Pack(NamedTuple):
     """With `dry_run`, about, of the pack's files."""
     expected_seconds: float | None
     """With `dry_run`, about, that packing takes; None where the folder cannot be written."""
+    keys: int
+    """With `by`, how many values the key has; else 0."""
 
 
 @advised()
@@ -65,6 +67,7 @@ def pack(
     dry_run: bool = False,
     progress: bool | Callable[[int, int, str], Any] | None = None,
     outputs: Any = None,
+    by: str | None = None,
 ) -> Pack:
     """Write a data set anew into a folder, shuffled, in files of one size that every tool reads.
 
@@ -81,12 +84,12 @@ def pack(
     shuffle : {"full", "none"}
         All rows mixed, or as they are.
     seed : int
-    format : {"arrow", "parquet"}
-        Arrow IPC files, whose rows are used in place, or Parquet.
-    codec : {"auto", "none", "lz4", "zstd", "snappy"}
-        "auto" is none for Arrow and zstd for Parquet; "snappy" is for Parquet alone.
+    format : {"arrow", "parquet", "hdf5"}
+        Arrow IPC files, whose rows are used in place, Parquet, or HDF5: numbers, text and arrays of numbers, without nulls.
+    codec : {"auto", "none", "lz4", "zstd", "snappy", "gzip"}
+        "auto" is none for Arrow and HDF5 and zstd for Parquet; "snappy" is for Parquet alone, "gzip" for HDF5 alone.
     batch : int, optional
-        Rows of a record batch or row group; by default about 4 MiB of them, at most 65,536.
+        Rows of a record batch, row group or chunk; by default about 4 MiB of them, at most 65,536.
     rows_per_file : int, optional
         By default about 256 MiB of them.
     columns : str or list of str, optional
@@ -106,6 +109,9 @@ def pack(
         As of a loader: what it would give of each sample is packed, in place of rows. An output becomes a column of its name: one number, an array
         (fixed-size lists), a list where it varies in length, or text. Padded ones are lists, which a loader of the pack pads again. What would be
         drawn anew in every epoch is refused by name.
+    by : str, optional
+        A column, or one of the `outputs`, of integers, booleans or text: each of its values has files of its own, ``part-VALUE-00000.arrow`` and so on,
+        and with a shuffle its rows are mixed with each other alone. Every row needs a value, and there are at most 65,536.
 
     Examples
     --------
@@ -121,9 +127,11 @@ def pack(
     ValueError
         For an option that does not fit, and a folder that holds something else, a finished pack, or one that is being written.
     UnsupportedError
-        For a column whose type is not written, by name; for an output that would be drawn anew in every epoch.
+        For a column whose type is not written, by name; for HDF5 without the helper program; for an output that would be drawn anew in every epoch.
     ChangedError
         For an unfinished pack of a source that has changed, and a file that changes meanwhile.
+    DataError
+        For a null, or a text with a NUL in it, that would go to HDF5; for what `verify` found.
     BudgetError, ReadError
         For memory that is too small; for files that cannot be read or written, a full disk among the reasons.
     """
@@ -139,7 +147,7 @@ class PackTask(NamedTuple):
     """Task k of the n of a phase: what :func:`pack_tasks` lists and :func:`pack_task` runs."""
 
     phase: str
-    """"plan", "scatter", "write" or "finish"."""
+    """"plan", "scatter", "write", "verify" or "finish"."""
     k: int
     n: int
     rows: int

@@ -90,6 +90,6 @@ def pack(
     run(plan)
     tasks = pack_tasks(dataset, folder, **options)  # as the plan has them: it may be an older one
     done: list[Pack] = []
-    for phase in ("scatter", "write", "finish"):
+    for phase in PHASES[1:]:
         done = run([task for task in tasks if task.phase == phase])
     return done[0]

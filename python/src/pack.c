@@ -5,13 +5,14 @@ static PyObject *info_dict(const fby_pack_info *info)
 {
     PyObject *bytes = info->expected_bytes ? PyLong_FromUnsignedLongLong(info->expected_bytes) : Py_NewRef(Py_None);
     PyObject *seconds = info->expected_ns ? PyFloat_FromDouble(1e-9 * (double)info->expected_ns) : Py_NewRef(Py_None);
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:I,s:O,s:s,s:z,s:N,s:N}", "rows", (unsigned long long)info->rows, "files",
-                         (unsigned long long)info->files, "rows_per_file", (unsigned long long)info->rows_per_file, "batch",
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:I,s:O,s:s,s:z,s:N,s:N,s:K}", "rows", (unsigned long long)info->rows,
+                         "files", (unsigned long long)info->files, "rows_per_file", (unsigned long long)info->rows_per_file, "batch",
                          (unsigned long long)info->batch_rows, "source_bytes", (unsigned long long)info->source_bytes, "decoded_bytes",
                          (unsigned long long)info->decoded_bytes, "scratch_bytes", (unsigned long long)info->scratch_bytes, "written_bytes",
                          (unsigned long long)info->written_bytes, "passes", (unsigned)info->passes, "buckets", (unsigned)info->buckets,
                          "resumed", info->resumed ? Py_True : Py_False, "source_contents", info->contents, "rows_hash",
-                         info->verified ? info->rows_hash : NULL, "expected_bytes", bytes, "expected_seconds", seconds);
+                         info->verified ? info->rows_hash : NULL, "expected_bytes", bytes, "expected_seconds", seconds, "keys",
+                         (unsigned long long)info->keys);
 }
 
 /* What a call about a pack is given. */
@@ -68,7 +69,7 @@ static PyObject *run(fbpy_state *state, call *c, const char *task, unsigned long
     fby_status status;
     int phase = 0;
     fbpy_wait wait;
-    while (task && phase < FBY_PACK_FINISH && strcmp(task, fby_pack_phase_name((fby_pack_phase)phase)) != 0)
+    while (task && phase < FBY_PACK_VERIFY && strcmp(task, fby_pack_phase_name((fby_pack_phase)phase)) != 0)
         phase++;
     fbpy_wait_begin(&wait);
     do {
@@ -171,11 +172,11 @@ static PyObject *pack_tasks(PyObject *module, PyObject *args)
 
 static PyObject *pack_phases(PyObject *module, PyObject *none)
 {
-    const char *name;
+    static const fby_pack_phase order[] = {FBY_PACK_PLAN, FBY_PACK_SCATTER, FBY_PACK_WRITE, FBY_PACK_VERIFY, FBY_PACK_FINISH};
     PyObject *list = PyList_New(0);
     (void)module, (void)none;
-    for (int phase = 0; list && (name = fby_pack_phase_name((fby_pack_phase)phase)); phase++) {
-        PyObject *text = PyUnicode_FromString(name);
+    for (size_t i = 0; list && i < sizeof order / sizeof *order; i++) {
+        PyObject *text = PyUnicode_FromString(fby_pack_phase_name(order[i]));
         if (!text || PyList_Append(list, text) < 0)
             Py_CLEAR(list);
         Py_XDECREF(text);

@@ -4,8 +4,8 @@
 #include <forebay/pack.h>
 
 static const char *const SHUFFLE[] = {"full", "none", NULL};
-static const char *const FORMAT[] = {"arrow", "parquet", NULL};
-static const char *const CODEC[] = {"auto", "none", "lz4", "zstd", "snappy", NULL};
+static const char *const FORMAT[] = {"arrow", "parquet", "hdf5", NULL};
+static const char *const CODEC[] = {"auto", "none", "lz4", "zstd", "snappy", "gzip", NULL};
 
 #define STRUCT fby_pack_opts
 const fby_option fby__pack_table[] = {
@@ -14,8 +14,8 @@ const fby_option fby__pack_table[] = {
     OPT_U64("seed", seed, IN_PYTHON, 0, "0", "of the shuffle"),
     OPT_CHOICE("format", format, fby_pack_format, IN_PYTHON, FORMAT, "arrow", "of the files"),
     OPT_CHOICE("codec", codec, fby_pack_codec, IN_PYTHON, CODEC, "auto",
-               "of the files; auto is none for Arrow and zstd for Parquet, snappy is for Parquet alone"),
-    OPT_U64("batch", batch_rows, IN_PYTHON, 1, "about 4 MiB of them, at most 65,536", "rows of a record batch or row group"),
+               "of the files; auto is none for Arrow and HDF5 and zstd for Parquet, snappy is for Parquet alone, gzip for HDF5 alone"),
+    OPT_U64("batch", batch_rows, IN_PYTHON, 1, "about 4 MiB of them, at most 65,536", "rows of a record batch, row group or chunk"),
     OPT_U64("rows_per_file", rows_per_file, IN_PYTHON, 1, "about 256 MiB of them", "rows of a file"),
     OPT_TEXTS("columns", columns, n_columns, IN_PYTHON, "all", "the columns to pack"),
     OPT_BYTES("memory", memory_bytes, IN_PYTHON, "half of what the process may take; of a task 4 GiB",
@@ -26,6 +26,7 @@ const fby_option fby__pack_table[] = {
     OPT_OTHER("progress", progress, IN_PYTHON, "true, or a function", "none", "called while it goes on"),
     OPT_OTHER("progress", progress_user, 0, "", "", "handed to progress"),
     OPT_OTHER("outputs", loader, IN_PYTHON, "as of a loader", "none", "pack what a loader with these outputs gives, in place of rows"),
+    OPT_TEXT("by", by, IN_PYTHON, "none", "a column each of whose values has files of its own, in which its rows are mixed"),
     OPT_OTHER("pipeline", pipeline, 0, "", "", "a text that the pack keeps with the outputs"),
     OPT_END,
 };

@@ -4,6 +4,7 @@
  *     plan    buckets 12
  *             scatters 40
  *             { "pack": 1, …            the manifest's text: source and options
+ *             NUL, values of the key    by a key alone: keys.c
  */
 #include "base/cancel.h"
 #include "base/checked.h"
@@ -27,6 +28,12 @@ static fby_status no_memory(fby_error *err) { return fby__fail_nomem(err, "a pac
 
 /* ---- texts ---- */
 
+/* What may be behind the text. */
+static uint64_t most_behind(const fby__pack *p)
+{
+    return p->o->by ? FBY__PACK_KEYS * (3 * (uint64_t)FBY__PACK_KEY_NAME) + FBY__PACK_KEY_COUNTS * sizeof(uint64_t) : 0;
+}
+
 /* No more than tells it from ours. A link is not followed, and a pipe not waited for. */
 static fby_status read_plan(const fby__pack *p, const char *path, fby__buf *out, fby_error *err)
 {
@@ -36,7 +43,8 @@ static fby_status read_plan(const fby__pack *p, const char *path, fby__buf *out,
     const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return fby__fail_errno(err, errno, "cannot open '%s'", path);
-    while (status == FBY_OK && out->n <= p->plan.n + sizeof part && ((n = read(fd, part, sizeof part)) > 0 || (n < 0 && errno == EINTR)))
+    while (status == FBY_OK && out->n <= p->plan.n + most_behind(p) + sizeof part &&
+           ((n = read(fd, part, sizeof part)) > 0 || (n < 0 && errno == EINTR)))
         if (n > 0 && fby__buf_put(out, part, (size_t)n) != 0)
             status = no_memory(err);
     if (n < 0)
@@ -134,6 +142,40 @@ static fby_status read_text(const fby__pack *p, const char *folder, const char *
     return status;
 }
 
+/* Behind the text's NUL; none of these bytes is the NUL that read_text adds. */
+static fby__bytes tail_of(const fby__buf *found)
+{
+    const uint8_t *nul = memchr(found->data, 0, found->n);
+    const size_t head = (size_t)(nul - found->data) + 1;
+    return head < found->n ? (fby__bytes){nul + 1, found->n - head - 1} : (fby__bytes){NULL, 0};
+}
+
+fby_status fby__pack_plan_tail(const fby__pack *p, fby__buf *out, fby_error *err)
+{
+    fby__buf found = {0};
+    char *path;
+    fby_status status = read_text(p, p->work, FBY__PACK_PLAN, &found, &path, NULL);
+    if (status == FBY_OK) {
+        const fby__bytes tail = tail_of(&found);
+        status = fby__buf_put(out, tail.data, tail.n) == 0 ? FBY_OK : no_memory(err);
+    } else {
+        status = FBY_OK; /* there is none; where that is wrong, it is said when the plan is written, or read */
+    }
+    fby__buf_fini(&found);
+    fby__free(path);
+    return status;
+}
+
+/* The counts of the plan, which are for its number of tasks. */
+static fby_status take_keys(fby__pack *p, const fby__buf *found, const char *path, unsigned scatters, fby_error *err)
+{
+    bool ok = false;
+    const fby_status status = fby__pack_keys_take(p, tail_of(found), &ok, err);
+    if (status == FBY_OK && (!ok || p->keys->n_scatters != scatters))
+        return fby__fail(err, FBY_E_FORMAT, "'%s' is damaged: remove the folder it lies in, and pack again", path);
+    return status;
+}
+
 fby_status fby__pack_plan_read(fby__pack *p, fby_error *err)
 {
     fby__buf found = {0};
@@ -148,6 +190,10 @@ fby_status fby__pack_plan_read(fby__pack *p, fby_error *err)
             status = fby__fail(err, FBY_E_FORMAT, "'%s' is damaged: remove the folder it lies in, and pack again", path);
         else
             status = compare(p, "an unfinished", p->work, text + head, err);
+        if (status == FBY_OK && p->keys && !fby__pack_in_memory(p))
+            status = take_keys(p, &found, path, scatters, err);
+        else if (p->keys) /* of another table, maybe: it is begun anew, with this one's counts */
+            scatters = p->keys->n_scatters;
     }
     if (status == FBY_OK)
         status = fby__pack_cut(p, buckets, scatters, err);
@@ -189,6 +235,16 @@ fby_status fby__pack_manifest_compare(fby__pack *p, fby_error *err)
     return status;
 }
 
+static fby_status write_keys(const fby__pack *p, fby__pack_out *out, fby_error *err)
+{
+    fby__buf tail = {0};
+    fby_status status = fby__buf_put(&tail, "", 1) == 0 ? fby__pack_keys_put(p, &tail, err) : no_memory(err);
+    if (status == FBY_OK)
+        status = fby__pack_out_write(out, tail.data, tail.n, err);
+    fby__buf_fini(&tail);
+    return status;
+}
+
 fby_status fby__pack_plan_write(fby__pack *p, fby_error *err)
 {
     char line[64];
@@ -198,6 +254,8 @@ fby_status fby__pack_plan_write(fby__pack *p, fby_error *err)
     fby_status status = fby__pack_out_write(&out, line, (size_t)n, err);
     if (status == FBY_OK)
         status = fby__pack_out_write(&out, p->plan.data, p->plan.n, err);
+    if (status == FBY_OK && p->keys)
+        status = write_keys(p, &out, err);
     if (status == FBY_OK)
         return fby__pack_out_close(&out, true, err);
     fby__pack_out_drop(&out);

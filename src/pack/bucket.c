@@ -211,9 +211,6 @@ static fby_status load_bucket(bucket_source *s, uint32_t bucket, fby_error *err)
 
 /* ---- what is in memory ---- */
 
-/* The last bucket that begins at or before a destination. */
-static uint32_t bucket_at(const fby__pack *p, uint64_t destination) { return fby__pack_bucket_of(&p->order, destination, p->n_buckets); }
-
 static fby_status bucket_row_bytes(bucket_source *s, uint32_t bucket, double *out, fby_error *err)
 {
     uint64_t bytes = 0, rows = 0;
@@ -230,7 +227,7 @@ static fby_status bucket_row_bytes(bucket_source *s, uint32_t bucket, double *ou
 static fby_status load(bucket_source *s, uint64_t first, uint64_t n, uint64_t end, fby_error *err)
 {
     const fby__pack *p = s->p;
-    const uint32_t begin = bucket_at(p, first), last = bucket_at(p, first + n - 1);
+    const uint32_t begin = fby__pack_bucket_at(p, first), last = fby__pack_bucket_at(p, first + n - 1);
     const double room = (double)s->room;
     double row;
     s->first = s->end = 0;

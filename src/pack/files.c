@@ -10,7 +10,7 @@
 
 static fby_status write_rows(fby__pack *p, fby__pack_source *source, fby__writer *writer, uint64_t file, uint64_t end, fby_error *err)
 {
-    const uint64_t begin = file * p->rows_per_file, stop = fby__min_u64(begin + p->rows_per_file, p->rows);
+    const uint64_t begin = fby__pack_file_begin(p, file), stop = fby__pack_file_begin(p, file + 1);
     for (uint64_t at = begin, n; at < stop; at += n) {
         fby__pack_rows rows;
         struct ArrowArray batch;
@@ -36,8 +36,11 @@ static fby_status write_metadata(const fby__pack *p, fby__writer *writer, fby_er
 /* end: of the rows that this thread wants one after the other. */
 static fby_status write_file(fby__pack *p, fby__pack_source *source, uint64_t file, uint64_t end, fby_error *err)
 {
-    const fby__write_options options = {.codec = p->codec};
     fby__pack_out out = {.fd = -1};
+    const fby__write_options options = {.codec = p->codec,
+                                        .file = &out.fd,
+                                        .rows = fby__pack_file_begin(p, file + 1) - fby__pack_file_begin(p, file),
+                                        .batch_rows = p->batch_rows};
     fby__writer *writer = NULL;
     char *name = fby__pack_file_name(p, file);
     fby_status status = name ? fby__pack_out_open(p->work, name, &out, err) : fby__fail_nomem(err, "a pack");
@@ -79,7 +82,7 @@ static fby_status begin_writer(fby__pack *p, uint32_t n_workers, void **out, fby
     w->p = p;
     const uint64_t memory = p->memory_bytes / n_workers;
     const fby_status status =
-        p->order.shuffled ? fby__pack_bucket_source(p, memory, &w->source, err) : fby__pack_file_source(p, memory, &w->source, err);
+        p->scattered ? fby__pack_bucket_source(p, memory, &w->source, err) : fby__pack_file_source(p, memory, &w->source, err);
     if (status == FBY_OK)
         *out = w;
     else
@@ -99,11 +102,11 @@ static fby_status write_task(void *worker, uint64_t k, fby_error *err)
         while (run < last && !fby__pack_has_file(p, run))
             run++;
         for (; file < run; file++)
-            FBY__TRY(write_file(p, w->source, file, fby__min_u64(run * p->rows_per_file, p->rows), err));
+            FBY__TRY(write_file(p, w->source, file, fby__pack_file_begin(p, run), err));
         if (file < last) { /* one that is there */
             p->resumed |= p->by_tasks;
-            const uint64_t begin = file++ * p->rows_per_file;
-            fby__pack_count(p, fby__min_u64(begin + p->rows_per_file, p->rows) - begin);
+            fby__pack_count(p, fby__pack_file_begin(p, file + 1) - fby__pack_file_begin(p, file));
+            file++;
         }
     }
     return FBY_OK;
@@ -111,6 +114,6 @@ static fby_status write_task(void *worker, uint64_t k, fby_error *err)
 
 static bool writer_lacks_memory(const void *worker) { return ((const writer *)worker)->source->lacks_memory; }
 
-static bool reads_source(const fby__pack *p) { return !p->order.shuffled; }
+static bool reads_source(const fby__pack *p) { return !p->scattered; }
 
 const fby__pack_phase fby__pack_write_phase = {"writing", begin_writer, write_task, writer_lacks_memory, end_writer, reads_source};

@@ -8,8 +8,11 @@
 #include "dataset/dataset.h"
 #include "pack/pack_impl.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PROBE_BYTES ((size_t)64 << 20)
@@ -39,7 +42,7 @@ static fby_status choose_rows(const fby__pack *p, const struct ArrowArray *block
     if (!runs)
         return fby__fail_nomem(err, "a pack");
     for (uint64_t i = 0; i < n; i++)
-        runs[i] = (fby__row_run){0, 1, p->order.shuffled ? fby__random_below(&random, length) : i};
+        runs[i] = (fby__row_run){0, 1, p->scattered ? fby__random_below(&random, length) : i};
     const fby_status status = fby__arrow_take(&p->schema, &block, 1, runs, (size_t)n, out, err);
     fby__free(runs);
     return status;
@@ -47,21 +50,33 @@ static fby_status choose_rows(const fby__pack *p, const struct ArrowArray *block
 
 static fby_status encode(const fby__pack *p, const struct ArrowArray *block, uint64_t n, costs *out, fby_error *err)
 {
-    const fby__write_options options = {.codec = p->codec};
+    const int file = memfd_create("forebay-pack", MFD_CLOEXEC); /* for what is written to a file */
+    const fby__write_options options = {.codec = p->codec, .file = &file, .rows = n, .batch_rows = n};
     struct ArrowArray batch;
     uint64_t bytes = 0;
     fby__writer *writer = NULL;
     const uint64_t began = fby__now_ns();
-    FBY__TRY(choose_rows(p, block, n, &batch, err));
-    fby_status status = fby__writer_begin(p->format, &p->schema, &options, (fby__byte_sink){count_bytes, &bytes}, &writer, err);
+    fby_status status = file >= 0 ? choose_rows(p, block, n, &batch, err) : fby__fail_errno(err, errno, "memory for a file");
+    if (status != FBY_OK) {
+        if (file >= 0)
+            (void)close(file);
+        return status;
+    }
+    status = fby__writer_begin(p->format, &p->schema, &options, (fby__byte_sink){count_bytes, &bytes}, &writer, err);
     const uint64_t head = bytes; /* once a file, not once a batch */
     if (status == FBY_OK)
         status = fby__writer_batch(writer, &batch, err);
+    if (status == FBY_OK && p->format == FBY__WRITE_HDF5) {
+        struct stat st;
+        status = fby__writer_end(writer, NULL, 0, err); /* its head is a few KB, and is counted */
+        bytes = fstat(file, &st) == 0 ? (uint64_t)st.st_size : 0;
+    }
     if (status == FBY_OK) {
         out->encode = since(began) / (double)n;
         out->bytes = (double)(bytes - head) / (double)n;
     }
     fby__writer_free(writer);
+    (void)close(file); /* of no use any more */
     batch.release(&batch);
     return status;
 }
@@ -141,7 +156,7 @@ fby_status fby__pack_forecast(const fby__pack *p, fby_pack_info *out, fby_error 
     if (rate == 0)
         return FBY_OK;
     /* Scattering reads with one call after the other; without it the threads that write read, too. Scattered rows are read back about as fast. */
-    const double reading = rows * c.read / (p->order.shuffled ? 1 : threads), encoding = rows * c.encode / threads;
+    const double reading = rows * c.read / (p->scattered ? 1 : threads), encoding = rows * c.encode / threads;
     const double verifying = p->o->verify ? 2 * rows * c.read : 0;
     out->expected_ns = 1 + (uint64_t)(1e9 * (reading + encoding + verifying + (2 * scratch + written) / rate));
     return FBY_OK;

@@ -6,13 +6,20 @@
 
 #include <string.h>
 
-static const char *const PHASES[] = {"plan", "scatter", "write", "finish"};
+static const char *const PHASES[] = {"plan", "scatter", "write", "finish", "verify"};
+enum { N_PHASES = sizeof PHASES / sizeof *PHASES };
+static const fby_pack_phase ORDER[N_PHASES] = {FBY_PACK_PLAN, FBY_PACK_SCATTER, FBY_PACK_WRITE, FBY_PACK_VERIFY, FBY_PACK_FINISH};
 
-const char *fby_pack_phase_name(fby_pack_phase phase) { return (unsigned)phase <= FBY_PACK_FINISH ? PHASES[phase] : NULL; }
+const char *fby_pack_phase_name(fby_pack_phase phase) { return (unsigned)phase < N_PHASES ? PHASES[phase] : NULL; }
 
 static uint64_t task_count(const fby__pack *p, fby_pack_phase phase)
 {
-    return phase == FBY_PACK_SCATTER ? fby__pack_scatter_count(p) : phase == FBY_PACK_WRITE ? fby__pack_write_count(p) : 1;
+    switch (phase) {
+    case FBY_PACK_SCATTER: return fby__pack_scatter_count(p);
+    case FBY_PACK_WRITE: return fby__pack_write_count(p);
+    case FBY_PACK_VERIFY: return fby__pack_verify_count(p);
+    default: return 1;
+    }
 }
 
 /* ---- names of files ---- */
@@ -44,6 +51,14 @@ static fby_status add_in_work(name_list *list, const char *name, fby_error *err)
     return add_name(list, fby__format(".forebay-pack/%s", name), err);
 }
 
+/* Takes it over, too. */
+static fby_status add_made_name(name_list *list, char *name, fby_error *err)
+{
+    const fby_status status = name ? add_in_work(list, name, err) : fby__fail_nomem(err, "a pack");
+    fby__free(name);
+    return status;
+}
+
 /* Files of the source that rows [begin, end) lie in, and the bytes of their blocks. */
 static fby_status add_source(const fby__pack *p, uint64_t begin, uint64_t end, name_list *list, uint64_t *bytes, fby_error *err)
 {
@@ -70,33 +85,40 @@ static fby_status describe_scatter(const fby__pack *p, fby_pack_task *t, name_li
         const uint64_t row = fby__pack_block_begin(p, fby__pack_scatter_begin(p, (uint32_t)t->k));
         FBY__TRY(add_source(p, row, row + t->rows, in, &t->bytes_in, err));
     }
-    char *name = fby__pack_scatter_name(t->k);
-    const fby_status status = name ? add_in_work(out, name, err) : fby__fail_nomem(err, "a pack");
-    fby__free(name);
-    return status;
+    return add_made_name(out, fby__pack_scatter_name(t->k), err);
+}
+
+static fby_status describe_verify(const fby__pack *p, fby_pack_task *t, name_list *in, name_list *out, fby_error *err)
+{
+    uint64_t first, last;
+    const uint64_t row = fby__pack_block_begin(p, fby__pack_scatter_begin(p, (uint32_t)t->k));
+    const uint64_t rows = fby__pack_scatter_rows(p, (uint32_t)t->k);
+    if (rows)
+        FBY__TRY(add_source(p, row, row + rows, in, &t->bytes_in, err));
+    fby__pack_verify_files(p, t->k, &first, &last);
+    t->rows = rows + fby__pack_file_begin(p, last) - fby__pack_file_begin(p, first);
+    t->bytes_in += (uint64_t)((double)(t->rows - rows) * p->row_bytes);
+    for (; first < last; first++)
+        FBY__TRY(add_made_name(in, fby__pack_file_name(p, first), err));
+    return add_made_name(out, fby__pack_verify_name(t->k), err);
 }
 
 static fby_status describe_write(const fby__pack *p, fby_pack_task *t, name_list *in, name_list *out, fby_error *err)
 {
     uint64_t first, last;
     fby__pack_write_files(p, t->k, &first, &last);
-    const uint64_t begin = first * p->rows_per_file, end = fby__min_u64(last * p->rows_per_file, p->rows);
+    const uint64_t begin = fby__pack_file_begin(p, first), end = fby__pack_file_begin(p, last);
     t->rows = end - begin;
     t->bytes_out = (uint64_t)((double)t->rows * p->row_bytes);
     t->bytes_in = t->bytes_out + t->rows * sizeof(uint32_t);
-    if (p->order.shuffled) {
+    if (p->scattered) {
         FBY__TRY(add_in_work(in, "scatter-*", err));
     } else if (t->rows) {
         t->bytes_in = 0;
         FBY__TRY(add_source(p, begin, end, in, &t->bytes_in, err));
     }
-    for (; first < last; first++) {
-        char *name = fby__pack_file_name(p, first);
-        const fby_status status = name ? add_in_work(out, name, err) : fby__fail_nomem(err, "a pack");
-        fby__free(name);
-        if (status != FBY_OK)
-            return status;
-    }
+    for (; first < last; first++)
+        FBY__TRY(add_made_name(out, fby__pack_file_name(p, first), err));
     return FBY_OK;
 }
 
@@ -109,7 +131,11 @@ static fby_status describe(const fby__pack *p, fby_pack_task *t, name_list *in, 
         return describe_scatter(p, t, in, out, err);
     if (t->phase == FBY_PACK_WRITE)
         return describe_write(p, t, in, out, err);
+    if (t->phase == FBY_PACK_VERIFY)
+        return describe_verify(p, t, in, out, err);
     FBY__TRY(add_in_work(in, "part-*", err));
+    if (p->o->verify)
+        FBY__TRY(add_in_work(in, "verify-*", err));
     FBY__TRY(add_name(out, fby__strdup("part-*"), err));
     return add_name(out, fby__strdup(FBY__PACK_MANIFEST), err);
 }
@@ -131,10 +157,11 @@ static fby_status list_tasks(fby__pack *p, fby_pack_task_fn each, void *user, fb
     name_list in = {0}, out = {0};
     bool more = true;
     fby_status status = take_over(p, &state, err);
-    for (int phase = FBY_PACK_PLAN; phase <= FBY_PACK_FINISH; phase++) {
-        const uint64_t n = task_count(p, (fby_pack_phase)phase);
+    for (int i = 0; i < N_PHASES; i++) {
+        const fby_pack_phase phase = ORDER[i];
+        const uint64_t n = task_count(p, phase);
         for (uint64_t k = 0; status == FBY_OK && more && k < n; k++) {
-            fby_pack_task t = {.size = sizeof t, .phase = (fby_pack_phase)phase, .k = k, .n = n};
+            fby_pack_task t = {.size = sizeof t, .phase = phase, .k = k, .n = n};
             status = describe(p, &t, &in, &out, err);
             t.inputs = (const char *const *)in.names;
             t.n_inputs = in.n;
@@ -175,15 +202,22 @@ static fby_status plan(fby__pack *p, fby_error *err)
     return fby__pack_plan_read(p, err); /* another process may have been first */
 }
 
-static fby_status finish(fby__pack *p, fby__pack_state state, fby_error *err)
+static fby_status need_files(const fby__pack *p, fby_error *err)
 {
-    for (uint64_t k = 0; state == FBY__PACK_UNFINISHED && k < fby__pack_write_count(p); k++) {
+    for (uint64_t k = 0; k < fby__pack_write_count(p); k++) {
         uint64_t file, last;
         for (fby__pack_write_files(p, k, &file, &last); file < last; file++)
             if (!fby__pack_has_file(p, file))
                 return fby__fail(err, FBY_E_ARG, "file %llu of the pack in '%s' is not there: run task write:%llu first",
                                  (unsigned long long)file, p->to, (unsigned long long)k);
     }
+    return FBY_OK;
+}
+
+static fby_status finish(fby__pack *p, fby__pack_state state, fby_error *err)
+{
+    if (state == FBY__PACK_UNFINISHED)
+        FBY__TRY(need_files(p, err));
     p->total = p->o->verify ? 2 * p->rows : 0;
     FBY__TRY(fby__pack_end(p, state == FBY__PACK_UNTIDY, err));
     if (state == FBY__PACK_UNTIDY)
@@ -201,6 +235,11 @@ static fby_status run_locked(fby__pack *p, fby_pack_phase phase, uint64_t k, fby
     if (phase == FBY_PACK_FINISH)
         return finish(p, state, err);
     p->total = p->rows / n;
+    if (phase == FBY_PACK_VERIFY) {
+        FBY__TRY(need_files(p, err));
+        p->total *= 2;
+        return fby__pack_verify_run(p, k, k + 1, err);
+    }
     return fby__pack_crew_run(p, phase == FBY_PACK_SCATTER ? &fby__pack_scatter_phase : &fby__pack_write_phase, k, k + 1, err);
 }
 
@@ -242,7 +281,7 @@ fby_status fby_pack_run_task(fby_dataset *ds, const char *to, const fby_pack_opt
     FBY__TRY(fby__pack_check_call(ds, to, opts, &o, err));
     if (o.dry_run)
         return fby__fail(err, FBY_E_ARG, "dry_run is of a pack as a whole: list its tasks instead");
-    if ((unsigned)phase > FBY_PACK_FINISH || ((phase == FBY_PACK_PLAN || phase == FBY_PACK_FINISH) && k != 0))
+    if ((unsigned)phase >= N_PHASES || ((phase == FBY_PACK_PLAN || phase == FBY_PACK_FINISH) && k != 0))
         return fby__fail(err, FBY_E_ARG, "there is no such task of a pack");
     fby_status status = fby__pack_init(&p, ds, to, &o, true, err);
     if (status == FBY_OK)

@@ -334,11 +334,12 @@ fby_status fby__pack_reader_open(const fby__pack *p, uint64_t memory_bytes, fby_
                   out, err);
 }
 
-fby_status fby__pack_reader_open_rows(fby_dataset *ds, uint64_t memory_bytes, fby__pack_reader **out, fby_error *err)
+fby_status fby__pack_reader_open_rows(fby_dataset *ds, const char *const *columns, size_t n, uint64_t memory_bytes, fby__pack_reader **out,
+                                      fby_error *err)
 {
     fby__pack_reader *r;
     FBY__TRY(reader_new(&r, err));
-    return opened(r, fby__arrow_reader_open(ds, NULL, 0, memory_bytes, &r->rows, err), out, err);
+    return opened(r, fby__arrow_reader_open(ds, columns, n, memory_bytes, &r->rows, err), out, err);
 }
 
 void fby__pack_reader_close(fby__pack_reader *r)

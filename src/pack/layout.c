@@ -21,7 +21,14 @@
 #define TASK_MEMORY_BYTES ((uint64_t)4 << 30) /* of a task, if nothing is said: the same on every machine */
 #define MAX_FILES UINT64_C(10000000)
 
-static const char *const CODECS[] = {"auto", "none", "lz4", "zstd", "snappy"};
+static const char *const CODECS[] = {"auto", "none", "lz4", "zstd", "snappy", "gzip"};
+static const struct {
+    fby__write_format format;
+    const char *name;
+    fby_pack_codec codec; /* what auto is */
+} FORMATS[] = {[FBY_PACK_ARROW] = {FBY__WRITE_ARROW, "arrow", FBY_PACK_CODEC_NONE},
+               [FBY_PACK_PARQUET] = {FBY__WRITE_PARQUET, "parquet", FBY_PACK_CODEC_ZSTD},
+               [FBY_PACK_HDF5] = {FBY__WRITE_HDF5, "hdf5", FBY_PACK_CODEC_NONE}};
 
 /* ---- sizes ---- */
 
@@ -77,11 +84,44 @@ static fby_status choose_sizes(fby__pack *p, fby_error *err)
     p->rows_per_file = o->rows_per_file;
     if (!p->rows_per_file)
         p->rows_per_file = p->batch_rows * (uint64_t)(1 + FILE_BYTES / (row * (double)p->batch_rows));
+    return FBY_OK;
+}
+
+/* Of a key, its values are known by now. */
+static fby_status count_files(fby__pack *p, fby_error *err)
+{
     p->n_files = p->rows ? fby__div_up_u64(p->rows, p->rows_per_file) : 1; /* without rows, a file that has the columns */
+    if (p->keys && p->keys->n) {
+        const fby__pack_key *last = &p->keys->keys[p->keys->n - 1];
+        p->n_files = last->first_file + fby__div_up_u64(last->rows, p->rows_per_file);
+    }
     if (p->n_files > MAX_FILES)
         return fby__fail(err, FBY_E_ARG, "%llu files: at most %llu; raise rows_per_file", (unsigned long long)p->n_files,
                          (unsigned long long)MAX_FILES);
     return FBY_OK;
+}
+
+/* ---- files ---- */
+
+uint64_t fby__pack_file_begin(const fby__pack *p, uint64_t file)
+{
+    if (file >= p->n_files)
+        return p->rows;
+    if (!p->keys || p->keys->n == 0)
+        return file * p->rows_per_file;
+    const fby__pack_key *key = fby__pack_key_of_file(p->keys, file);
+    return key->first_row + (file - key->first_file) * p->rows_per_file;
+}
+
+/* Files that begin before a destination. */
+static uint64_t files_before(const fby__pack *p, uint64_t destination)
+{
+    if (destination == p->rows)
+        return p->n_files;
+    if (!p->keys)
+        return fby__div_up_u64(destination, p->rows_per_file);
+    const fby__pack_key *key = fby__pack_key_of_row(p->keys, destination);
+    return key->first_file + fby__div_up_u64(destination - key->first_row, p->rows_per_file);
 }
 
 /* ---- memory ---- */
@@ -107,10 +147,38 @@ static fby_status choose_memory(fby__pack *p, fby_error *err)
 
 /* ---- tasks ---- */
 
+/* Values have as many rows as they have: a bucket begins with the file, or the batch, that holds its share of the rows. */
+static uint64_t bucket_begin_by_key(const fby__pack *p, uint32_t k)
+{
+    const uint64_t row = (uint64_t)((unsigned __int128)p->rows * k / p->n_buckets);
+    if (row == p->rows)
+        return row;
+    const uint64_t before = files_before(p, row), begin = fby__pack_file_begin(p, before);
+    if (begin == row)
+        return row;
+    const uint64_t file = fby__pack_file_begin(p, before - 1);
+    return p->whole_files ? file : file + (row - file) / p->batch_rows * p->batch_rows;
+}
+
+uint32_t fby__pack_bucket_at(const fby__pack *p, uint64_t destination)
+{
+    uint32_t lo = 0, hi = p->n_buckets;
+    while (hi - lo > 1) {
+        const uint32_t middle = lo + (hi - lo) / 2;
+        if (p->bucket_begin[middle] <= destination)
+            lo = middle;
+        else
+            hi = middle;
+    }
+    return lo;
+}
+
 fby_status fby__pack_cut(fby__pack *p, uint32_t n_buckets, uint32_t n_scatters, fby_error *err)
 {
     const bool shuffled = p->o->shuffle == FBY_PACK_SHUFFLE_FULL;
-    p->whole_files = (uint64_t)n_buckets <= p->n_files;
+    const bool fits = !p->keys || p->rows / n_buckets + p->rows_per_file <= UINT32_MAX; /* places in a bucket have 32 bits */
+    p->whole_files = (uint64_t)n_buckets <= p->n_files && fits;
+    p->scattered = shuffled || p->keys;
     p->n_buckets = n_buckets;
     p->n_scatters = n_scatters;
     p->order = fby__pack_order_of(p->rows, p->whole_files ? p->rows_per_file : p->batch_rows, shuffled, p->o->seed);
@@ -119,7 +187,7 @@ fby_status fby__pack_cut(fby__pack *p, uint32_t n_buckets, uint32_t n_scatters, 
     if (!p->bucket_begin)
         return fby__fail_nomem(err, "a pack");
     for (uint32_t k = 0; k <= n_buckets; k++)
-        p->bucket_begin[k] = fby__pack_bucket_begin(&p->order, k, n_buckets);
+        p->bucket_begin[k] = p->keys ? bucket_begin_by_key(p, k) : fby__pack_bucket_begin(&p->order, k, n_buckets);
     return FBY_OK;
 }
 
@@ -131,11 +199,16 @@ static fby_status choose_tasks(fby__pack *p, fby_error *err)
     if (buckets > FBY__PACK_BUCKETS)
         return fby__fail(err, FBY_E_BUDGET, "%.3g rows of about %.3g bytes would need more than %u buckets with this memory: raise it",
                          (double)p->rows, p->row_bytes, FBY__PACK_BUCKETS);
-    const uint32_t n_scatters = (uint32_t)fmax(1, fmin(fmax(scatters, least), most));
-    return fby__pack_cut(p, (uint32_t)fmax(buckets, least), n_scatters, err);
+    p->n_scatters = (uint32_t)fmax(1, fmin(fmax(scatters, least), most));
+    if (p->o->by) {
+        p->n_scatters = (uint32_t)power_of_two_below(p->n_scatters);
+        FBY__TRY(fby__pack_keys_find(p, err));
+    }
+    FBY__TRY(count_files(p, err));
+    return fby__pack_cut(p, (uint32_t)fmax(buckets, least), p->n_scatters, err);
 }
 
-uint64_t fby__pack_scatter_count(const fby__pack *p) { return p->order.shuffled && p->rows ? p->n_scatters : 0; }
+uint64_t fby__pack_scatter_count(const fby__pack *p) { return p->scattered && p->rows ? p->n_scatters : 0; }
 
 uint64_t fby__pack_write_count(const fby__pack *p) { return p->whole_files && p->rows ? p->n_buckets : p->n_files; }
 
@@ -159,8 +232,8 @@ void fby__pack_write_files(const fby__pack *p, uint64_t k, uint64_t *out_first, 
     *out_first = k;
     *out_last = k + 1;
     if (p->whole_files && p->rows) {
-        *out_first = p->bucket_begin[k] / p->rows_per_file;
-        *out_last = fby__div_up_u64(p->bucket_begin[k + 1], p->rows_per_file);
+        *out_first = files_before(p, p->bucket_begin[k]);
+        *out_last = files_before(p, p->bucket_begin[k + 1]);
     }
 }
 
@@ -179,17 +252,15 @@ static fby_status check_shapes(const fby__pack *p, fby_error *err)
 fby_status fby__pack_layout(fby__pack *p, fby_error *err)
 {
     const fby_pack_opts *o = p->o;
-    if ((unsigned)o->shuffle > FBY_PACK_SHUFFLE_NONE || (unsigned)o->format > FBY_PACK_PARQUET ||
-        (unsigned)o->codec > FBY_PACK_CODEC_SNAPPY)
+    if ((unsigned)o->shuffle > FBY_PACK_SHUFFLE_NONE || (unsigned)o->format > FBY_PACK_HDF5 || (unsigned)o->codec > FBY_PACK_CODEC_GZIP)
         return fby__fail(err, FBY_E_ARG, "shuffle, format or codec of a pack is none that there is");
     if (o->n_columns && !o->columns)
         return fby__fail(err, FBY_E_ARG, "no columns");
     if (o->columns && p->pipeline)
         return fby__fail(err, FBY_E_ARG, "columns and outputs both say what is packed: give one of them");
-    const bool arrow = o->format == FBY_PACK_ARROW;
-    p->format = arrow ? FBY__WRITE_ARROW : FBY__WRITE_PARQUET;
-    p->extension = arrow ? "arrow" : "parquet";
-    p->codec = CODECS[o->codec != FBY_PACK_CODEC_AUTO ? o->codec : arrow ? FBY_PACK_CODEC_NONE : FBY_PACK_CODEC_ZSTD];
+    p->format = FORMATS[o->format].format;
+    p->extension = FORMATS[o->format].name;
+    p->codec = CODECS[o->codec != FBY_PACK_CODEC_AUTO ? o->codec : FORMATS[o->format].codec];
     p->rows = fby__pack_row_count(p);
     FBY__TRY(choose_memory(p, err));
     fby__pack_reader *reader;
@@ -199,6 +270,8 @@ fby_status fby__pack_layout(fby__pack *p, fby_error *err)
         status = fby__arrow_flat_check(&p->schema, err);
     if (status == FBY_OK)
         status = check_shapes(p, err);
+    if (status == FBY_OK)
+        status = fby__writer_check(p->format, &p->schema, &(fby__write_options){.codec = p->codec}, err);
     if (status == FBY_OK)
         status = measure(p, reader, err);
     fby__pack_reader_close(reader);
@@ -214,5 +287,8 @@ char *fby__pack_file_name(const fby__pack *p, uint64_t file)
     int digits = 5;
     for (uint64_t n = 100000; n < p->n_files; n *= 10)
         digits++;
-    return fby__format("part-%0*llu.%s", digits, (unsigned long long)file, p->extension);
+    if (!p->keys || p->keys->n == 0)
+        return fby__format("part-%0*llu.%s", digits, (unsigned long long)file, p->extension);
+    const fby__pack_key *key = fby__pack_key_of_file(p->keys, file);
+    return fby__format("part-%s-%0*llu.%s", key->name, digits, (unsigned long long)(file - key->first_file), p->extension);
 }

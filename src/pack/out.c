@@ -30,7 +30,7 @@ fby_status fby__pack_out_open(const char *folder, const char *name, fby__pack_ou
     out->aside = fby__format("%s/%s.%016llx" FBY__PACK_NEW, folder, name, (unsigned long long)own);
     out->buffer = fby__malloc(BUFFER_BYTES);
     fby_status status = out->path && out->aside && out->buffer ? FBY_OK : no_memory(err);
-    if (status == FBY_OK && (out->fd = open(out->aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0)
+    if (status == FBY_OK && (out->fd = open(out->aside, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0)
         status = fby__fail_errno(err, errno, "cannot write '%s'", out->aside);
     if (status != FBY_OK)
         fby__pack_out_drop(out);

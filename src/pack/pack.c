@@ -35,7 +35,9 @@ void fby__pack_fini(fby__pack *p)
     if (p->lock >= 0)
         (void)close(p->lock); /* which lets go of the lock */
     fby__pack_pipeline_close(p->pipeline);
+    fby__pack_keys_free(p->keys);
     fby__free(p->bucket_begin);
+    fby__free(p->sums);
     fby__free(p->to);
     fby__free(p->work);
     fby__buf_fini(&p->plan);
@@ -44,7 +46,7 @@ void fby__pack_fini(fby__pack *p)
 
 void fby__pack_inform(const fby__pack *p, fby_pack_info *info)
 {
-    const bool shuffled = p->order.shuffled;
+    const bool scattered = p->scattered;
     *info = (fby_pack_info){.size = sizeof *info,
                             .rows = p->rows,
                             .files = p->n_files,
@@ -52,12 +54,13 @@ void fby__pack_inform(const fby__pack *p, fby_pack_info *info)
                             .batch_rows = p->batch_rows,
                             .source_bytes = fby_dataset_stored_bytes(p->ds),
                             .decoded_bytes = (uint64_t)((double)p->rows * p->row_bytes),
-                            .passes = shuffled ? 2 : 1,
-                            .buckets = shuffled ? p->n_buckets : 0,
+                            .passes = scattered ? 2 : 1,
+                            .buckets = scattered ? p->n_buckets : 0,
                             .written_bytes = p->written_bytes,
                             .resumed = p->resumed,
-                            .verified = *p->rows_hash != 0};
-    if (shuffled)
+                            .verified = *p->rows_hash != 0,
+                            .keys = p->keys ? p->keys->n : 0};
+    if (scattered)
         info->scratch_bytes = info->decoded_bytes + 4 * p->rows;
     (void)snprintf(info->contents, sizeof info->contents, "%s", fby__dataset_contents(p->ds));
     memcpy(info->rows_hash, p->rows_hash, sizeof p->rows_hash);
@@ -78,10 +81,8 @@ static fby_status run_phase(fby__pack *p, const fby__pack_phase *phase, uint64_t
 
 fby_status fby__pack_end(fby__pack *p, bool finished, fby_error *err)
 {
-    if (p->o->verify) { /* before anything has a final name */
-        FBY__TRY(fby__pack_begin_doing(p, "verifying", err));
+    if (p->o->verify) /* before anything has a final name */
         FBY__TRY(fby__pack_verify(p, p->rows_hash, err));
-    }
     if (!finished) {
         FBY__TRY(fby__pack_describe(p, true, err));
         FBY__TRY(fby__pack_folder_finish(p, err));
@@ -110,7 +111,7 @@ fby_status fby__pack_init(fby__pack *p, fby_dataset *ds, const char *to, const f
 static fby_status make(fby__pack *p, fby_error *err)
 {
     bool finished;
-    p->total = p->rows * ((p->order.shuffled ? 2 : 1) + (p->o->verify ? 2 : 0));
+    p->total = p->rows * ((p->scattered ? 2 : 1) + (p->o->verify ? 2 : 0));
     FBY__TRY(fby__pack_folder_begin(p, &finished, err));
     if (!finished && !all_files_there(p)) {
         FBY__TRY(run_phase(p, &fby__pack_scatter_phase, fby__pack_scatter_count(p), err));

@@ -4,8 +4,9 @@
  *
  *     layout.c    options ─► batches, files, tasks
  *     input.c     what is packed: the rows of a data set, or samples as a loader gives them
+ *     keys.c      by a key: its values, each of which has files of its own
  *     provenance.c what the pack says of itself
- *     graph.c     the phases: which tasks there are, what they read and write, and each of them run          plan ─► scatter ─► write ─► finish
+ *     graph.c     the phases: which tasks there are, what they read and write, and each of them run          plan ─► scatter ─► write ─► verify ─► finish
  *     crew.c      tasks of a phase, several at a time, by threads
  *     folder.c    the target folder: begun, gone on with, finished
  *     agreed.c    what all that work in it agree on: the plan's file, the lock
@@ -14,7 +15,7 @@
  *     files.c     write: rows in their new order ─► files of the pack
  *     bucket.c    a bucket's rows, read from all scatter files
  *     source.c    or, without a shuffle, rows as the source has them
- *     verify.c    the sum of the hashes of all rows
+ *     verify.c    verify: the sums of the hashes of all rows
  *     forecast.c  what a dry run expects
  *     pack.c      all tasks in one process
  *
@@ -22,6 +23,7 @@
  *     to/_pack.json                what it was made of; appears last
  *     to/.forebay-pack/plan        about the same text, and how many tasks there are: what another run has to agree with to go on
  *     to/.forebay-pack/scatter-K   rows of the K-th range of blocks of the source, by bucket
+ *     to/.forebay-pack/verify-K    sums of the K-th range of rows, of a verify task that was run by itself
  *     to/.forebay-pack/part-…      files of the pack that are complete
  *     to/.forebay-pack/.lock       locked by whoever writes here: by a process that packs all of it, or by those that run tasks, together
  *
@@ -38,6 +40,7 @@
 #include "block/arrow_flat.h"
 #include "block/arrow_take.h"
 #include "pack/input.h"
+#include "pack/keys.h"
 #include "pack/order.h"
 #include "write/write.h"
 
@@ -51,7 +54,14 @@
 #define FBY__PACK_AT_ONCE ((size_t)4 << 20) /* bytes read and written between two looks at the token */
 #define FBY__PACK_NEW ".new"                /* how names of files end that are not complete */
 
-enum { FBY__PACK_WORKERS = 32, FBY__PACK_METADATA = 13 };
+enum { FBY__PACK_WORKERS = 32, FBY__PACK_METADATA = 14 };
+
+/** What a verify task has found; without padding, for it is written to a file. */
+typedef struct fby__pack_sum {
+    fby__hash128 of_source, of_pack;
+    uint64_t rows;  /* of the pack */
+    uint64_t known; /* 1: this is set */
+} fby__pack_sum;
 
 /** Options as texts, for the metadata of files. */
 typedef struct fby__pack_words {
@@ -69,6 +79,8 @@ typedef struct fby__pack {
     uint32_t n_workers;
     struct ArrowSchema schema; /* owned: of the chosen columns */
     fby__pack_order order;     /* its unit: rows of a file where a bucket holds whole files, else of a batch */
+    fby__pack_keys *keys;      /* owned; NULL = not by a key */
+    bool scattered;            /* in two passes: shuffled, or by a key */
     uint64_t rows, batch_rows, rows_per_file, n_files;
     double row_bytes; /* about, decoded: of the source's first block */
     uint32_t n_buckets, n_scatters;
@@ -79,6 +91,7 @@ typedef struct fby__pack {
     fby__write_format format; /* as codec: of the writer */
     const char *codec, *extension;
     fby__pack_words words;
+    fby__pack_sum *sums;    /* owned: one a verify task; NULL = not yet. Each is the thread's that runs the task */
     char rows_hash[33];     /* of verify; "" = not yet */
     uint64_t written_bytes; /* of the files under their final names; 0 = not yet */
     int lock;               /* file descriptor of the work folder's lock; -1 = none */
@@ -100,9 +113,13 @@ fby_status fby__pack_cut(fby__pack *p, uint32_t n_buckets, uint32_t n_scatters, 
 /** The first block of scatter task k; of k = n_scatters, the number of blocks. A task may have none. */
 uint32_t fby__pack_scatter_begin(const fby__pack *p, uint32_t k);
 uint64_t fby__pack_scatter_rows(const fby__pack *p, uint32_t k); /* of its blocks */
+/** The bucket that holds a destination. */
+uint32_t fby__pack_bucket_at(const fby__pack *p, uint64_t destination);
+/** The first destination of a file; of n_files, where the last one ends. */
+uint64_t fby__pack_file_begin(const fby__pack *p, uint64_t file);
 /** The files [*out_first, *out_last) of write task k. */
 void fby__pack_write_files(const fby__pack *p, uint64_t k, uint64_t *out_first, uint64_t *out_last);
-/** "part-00007.arrow"; the caller's. */
+/** "part-00007.arrow", by a key "part-VALUE-00007.arrow"; the caller's. */
 char *fby__pack_file_name(const fby__pack *p, uint64_t file);
 
 /* ---- provenance.c ---- */
@@ -159,6 +176,8 @@ bool fby__pack_in_memory(const fby__pack *p);
 
 /** Write the plan's file; where there is one already, it stays. */
 fby_status fby__pack_plan_write(fby__pack *p, fby_error *err);
+/** What the plan's file has behind its text; nothing where there is no such file, or nothing behind it. */
+fby_status fby__pack_plan_tail(const fby__pack *p, fby__buf *out, fby_error *err);
 /** Take its numbers over. FBY_E_CHANGED, FBY_E_ARG: it is of another source, or has other options. */
 fby_status fby__pack_plan_read(fby__pack *p, fby_error *err);
 /** Is the finished pack that is there this one? The same errors. */
@@ -273,7 +292,13 @@ void fby__pack_inform(const fby__pack *p, fby_pack_info *info);
 fby_status fby__pack_end(fby__pack *p, bool finished, fby_error *err);
 /** What is done from now on is said at once. */
 fby_status fby__pack_begin_doing(fby__pack *p, const char *doing, fby_error *err);
-/** Both sums, compared. text: of the sum. */
+/** Tasks [first, last) of the phase. */
+fby_status fby__pack_verify_run(fby__pack *p, uint64_t first, uint64_t last, fby_error *err);
+uint64_t fby__pack_verify_count(const fby__pack *p);
+char *fby__pack_verify_name(uint64_t k);
+void fby__pack_verify_files(const fby__pack *p, uint64_t k, uint64_t *out_first,
+                            uint64_t *out_last); /* of the pack: [*out_first, *out_last) */
+/** Both sums, compared, of tasks that were run and those that were not. text: of the sum. */
 fby_status fby__pack_verify(fby__pack *p, char text[33], fby_error *err);
 /** expected_bytes and expected_ns, once the rest is said. */
 fby_status fby__pack_forecast(const fby__pack *p, fby_pack_info *out, fby_error *err);

@@ -4,6 +4,7 @@
  * Files and plan are functions of the source and the options. What only one run knows (where the source lay, its fingerprint with the times of
  * files, the hash of its rows) is the manifest's alone, but for the fingerprint: an unfinished pack goes on with files of the same times only.
  */
+#include "base/checked.h"
 #include "base/utf8.h"
 #include "dataset/dataset.h"
 #include "pack/pack_impl.h"
@@ -51,6 +52,21 @@ static int put_number(fby__buf *b, const char *name, uint64_t n)
     return put_name(b, name) | fby__buf_put(b, text, (size_t)snprintf(text, sizeof text, "%llu,\n", (unsigned long long)n));
 }
 
+/* Each value, and how many rows and files it has, in the order of its files. */
+static int put_keys(fby__buf *b, const fby__pack *p)
+{
+    int failed = put_name(b, "keys") | fby__buf_put(b, "[", 1);
+    for (uint32_t i = 0; i < p->keys->n; i++) {
+        const fby__pack_key *key = &p->keys->keys[i];
+        char text[80];
+        const int n = snprintf(text, sizeof text, ", \"rows\": %llu, \"files\": %llu}", (unsigned long long)key->rows,
+                               (unsigned long long)fby__div_up_u64(key->rows, p->rows_per_file));
+        failed |= fby__buf_put(b, i ? ",\n    " : "\n    ", i ? 6 : 5) | fby__buf_put(b, "{\"value\": ", 10) | put_text(b, key->text) |
+                  fby__buf_put(b, text, (size_t)n);
+    }
+    return failed | fby__buf_put(b, "],\n", 3);
+}
+
 static int put_columns(fby__buf *b, const struct ArrowSchema *schema)
 {
     int failed = fby__buf_put(b, "[", 1);
@@ -93,6 +109,7 @@ fby_status fby__pack_describe(fby__pack *p, bool manifest, fby_error *err)
     }
     failed |= put_member(b, "shuffle", p->order.shuffled ? "full" : "none");
     failed |= put_number(b, "seed", p->o->seed);
+    failed |= p->keys ? put_member(b, "by", p->o->by) | put_keys(b, p) : 0;
     failed |= put_member(b, "format", p->extension);
     failed |= put_member(b, "codec", p->codec);
     failed |= put_number(b, "rows", p->rows);
@@ -129,6 +146,8 @@ size_t fby__pack_metadata(const fby__pack *p, fby__key_value out[FBY__PACK_METAD
     memcpy(out, always, sizeof always);
     if (p->order.shuffled)
         out[n++] = (fby__key_value){"forebay.seed", w->seed};
+    if (p->keys)
+        out[n++] = (fby__key_value){"forebay.by", p->o->by};
     if (p->pipeline) {
         out[n++] = (fby__key_value){"forebay.samples_identity", fby__pack_pipeline_samples(p->pipeline)};
         out[n++] = (fby__key_value){"forebay.outputs_hash", fby__pack_pipeline_hash(p->pipeline)};

@@ -34,6 +34,7 @@ typedef struct stage {
     uint32_t *bucket; /* owned, as all: of each row */
     uint64_t *destination;
     size_t cap_bucket, cap_destination;
+    uint64_t *next;     /* by a key: rows of each value so far */
     fby__row_run *runs; /* rows, by bucket */
     uint32_t *where;    /* destinations in their bucket, in the same order */
     uint64_t *begin;    /* n_buckets + 1: of each bucket's rows */
@@ -114,7 +115,14 @@ static fby_status add_block(stage *s, uint32_t block, struct ArrowArray *array, 
         array->release(array);
         return status;
     }
-    fby__pack_destinations(&p->order, first, (uint32_t)n, s->destination + s->rows);
+    if (p->keys)
+        status = fby__pack_keys_destinations(p, array, s->next, s->destination + s->rows, err);
+    else
+        fby__pack_destinations(&p->order, first, (uint32_t)n, s->destination + s->rows);
+    if (status != FBY_OK) {
+        array->release(array);
+        return status;
+    }
     for (uint64_t i = s->rows; i < s->rows + n; i++)
         s->bucket[i] = bucket_of(p, s->destination[i]);
     s->rows += n;
@@ -271,10 +279,14 @@ static fby_status look(const fby__pack *p, const char *path, bool *out_there, in
 /* ---- a task ---- */
 
 /* replaces: a file that was there and is not whole. It keeps its name until this one takes it: what another run finishes meanwhile stays. */
-static fby_status make_file(stage *s, const char *name, ino_t replaces, uint32_t first, uint32_t last, fby_error *err)
+static fby_status make_file(stage *s, const char *name, ino_t replaces, uint64_t k, fby_error *err)
 {
+    const fby__pack_keys *keys = s->p->keys;
+    const uint32_t first = fby__pack_scatter_begin(s->p, (uint32_t)k), last = fby__pack_scatter_begin(s->p, (uint32_t)k + 1);
     fby__pack_out out;
     s->index.n = 0;
+    if (keys)
+        memcpy(s->next, keys->begin + k * keys->n, keys->n * sizeof *s->next);
     FBY__TRY(fby__pack_out_open(s->p->work, name, &out, err));
     out.replaces = replaces;
     const fby_status status = write_blocks(s, &out, first, last, err);
@@ -289,7 +301,6 @@ static fby_status scatter_task(void *worker, uint64_t k, fby_error *err)
 {
     stage *s = worker;
     fby__pack *p = s->p;
-    const uint32_t first = fby__pack_scatter_begin(p, (uint32_t)k), last = fby__pack_scatter_begin(p, (uint32_t)k + 1);
     bool there = false;
     ino_t broken = 0;
     char *name = fby__pack_scatter_name(k), *path = name ? fby__format("%s/%s", p->work, name) : NULL;
@@ -298,7 +309,7 @@ static fby_status scatter_task(void *worker, uint64_t k, fby_error *err)
         p->resumed |= p->by_tasks;
         fby__pack_count(p, fby__pack_scatter_rows(p, (uint32_t)k));
     } else if (status == FBY_OK) {
-        status = make_file(s, name, broken, first, last, err);
+        status = make_file(s, name, broken, k, err);
     }
     fby__free(path);
     fby__free(name);
@@ -315,6 +326,7 @@ static void end_stage(void *worker)
     fby__free(s->runs);
     fby__free(s->where);
     fby__free(s->begin);
+    fby__free(s->next);
     fby__arrow_flat_fini(&s->flat);
     fby__buf_fini(&s->segment);
     fby__buf_fini(&s->index);
@@ -329,7 +341,8 @@ static fby_status begin_stage(fby__pack *p, uint32_t n_workers, void **out, fby_
     s->p = p;
     s->run_bytes = p->memory_bytes / 4 / n_workers;
     s->begin = fby__calloc((size_t)p->n_buckets + 1, sizeof *s->begin);
-    const fby_status status = s->begin ? fby__pack_reader_open(p, s->run_bytes, &s->reader, err) : no_memory(err);
+    s->next = p->keys ? fby__calloc((size_t)p->keys->n + 1, sizeof *s->next) : NULL;
+    const fby_status status = s->begin && (s->next || !p->keys) ? fby__pack_reader_open(p, s->run_bytes, &s->reader, err) : no_memory(err);
     if (status == FBY_OK)
         *out = s;
     else

@@ -4,12 +4,16 @@
  *
  * A row is hashed as a text of its values that is the same wherever they lay: nulls are told apart from values, lists and strings say how long
  * they are; values under a null are not looked at. Times are seconds and nanoseconds, since a format that lacks a unit stores them in another.
+ *
+ * A task sums up a range of the source's blocks and a range of the pack's files. These have nothing to do with each other: all sums are added up
+ * before they are compared.
  */
-#include "base/cancel.h"
 #include "dataset/dataset.h"
 #include "pack/pack_impl.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A node of a block, its format parsed once. */
 typedef struct node {
@@ -127,6 +131,8 @@ static int put_value(fby__buf *b, const node *n, uint64_t row)
     return put_elements(b, n, first, count);
 }
 
+static void add(fby__hash128 *sum, fby__hash128 h) { sum->hi += h.hi + __builtin_add_overflow(sum->lo, h.lo, &sum->lo); }
+
 static fby_status add_block(const struct ArrowSchema *schema, const struct ArrowArray *array, fby__hash128 *sum, fby_error *err)
 {
     node root;
@@ -139,8 +145,7 @@ static fby_status add_block(const struct ArrowSchema *schema, const struct Arrow
         row.n = 0;
         if (put_value(&row, &root, i) != 0)
             status = no_memory(err);
-        const fby__hash128 h = fby__hash(row.data, row.n);
-        sum->hi += h.hi + __builtin_add_overflow(sum->lo, h.lo, &sum->lo);
+        add(sum, fby__hash(row.data, row.n));
     }
     fby__buf_fini(&row);
     fby__free(list.nodes);
@@ -149,78 +154,216 @@ static fby_status add_block(const struct ArrowSchema *schema, const struct Arrow
 
 /* ---- data sets ---- */
 
-/* Of all blocks of the reader, which is closed. */
-static fby_status sum_rows(fby__pack *p, fby__pack_reader *reader, uint32_t n_blocks, fby__hash128 *out, fby_error *err)
+/* Of blocks [first, last) of the reader, which is closed. */
+static fby_status sum_rows(fby__pack *p, fby__pack_reader *reader, uint32_t first, uint32_t last, fby__hash128 *out, fby_error *err)
 {
     fby_status status = FBY_OK;
-    for (uint32_t b = 0; status == FBY_OK && b < n_blocks; b++) {
+    for (uint32_t b = first; status == FBY_OK && b < last; b++) {
         struct ArrowArray array;
-        status = fby__cancel_check(err);
+        status = fby__pack_go_on(p, err);
         if (status == FBY_OK)
             status = fby__pack_reader_block(reader, b, &array, err);
         if (status != FBY_OK)
             break;
         status = add_block(fby__pack_reader_schema(reader), &array, out, err);
-        atomic_fetch_add_explicit(&p->done, (uint64_t)array.length, memory_order_relaxed);
+        fby__pack_count(p, (uint64_t)array.length);
         array.release(&array);
-        if (status == FBY_OK)
-            status = fby__pack_tick(p, err);
     }
-    fby__pack_reader_close(reader);
     return status;
 }
 
-/* Nothing else holds memory by now. */
-static fby_status sum_source(fby__pack *p, fby__hash128 *out, fby_error *err)
-{
-    fby__pack_reader *reader;
-    if (p->rows == 0)
-        return FBY_OK;
-    FBY__TRY(fby__pack_reader_open(p, p->memory_bytes, &reader, err));
-    return sum_rows(p, reader, fby__pack_block_count(p), out, err);
-}
-
-static fby_status sum_pack(fby__pack *p, fby_dataset *packed, fby__hash128 *out, fby_error *err)
-{
-    fby__pack_reader *reader;
-    if (fby_dataset_rows(packed) == 0)
-        return FBY_OK;
-    FBY__TRY(fby__pack_reader_open_rows(packed, p->memory_bytes, &reader, err));
-    return sum_rows(p, reader, fby__dataset_block_count(packed), out, err);
-}
-
-/* The files of the pack, wherever they are by now. */
-static fby_status open_pack(const fby__pack *p, fby_dataset **out, fby_error *err)
+/* The files of the pack [first, last), wherever they are by now. */
+static fby_status open_pack(const fby__pack *p, uint64_t first, uint64_t last, fby_dataset **out, fby_error *err)
 {
     const fby_open_opts opts = {.size = sizeof opts, .cache_dir = ""};
-    fby_source *sources = fby__calloc((size_t)p->n_files, sizeof *sources);
+    const size_t n = (size_t)(last - first);
+    fby_source *sources = fby__calloc(n, sizeof *sources);
     fby_status status = sources ? FBY_OK : no_memory(err);
-    for (uint64_t i = 0; status == FBY_OK && i < p->n_files; i++)
-        if (!(sources[i].path = fby__pack_file_path(p, i)))
+    for (size_t i = 0; status == FBY_OK && i < n; i++)
+        if (!(sources[i].path = fby__pack_file_path(p, first + i)))
             status = no_memory(err);
     if (status == FBY_OK)
-        status = fby_dataset_open(sources, (size_t)p->n_files, &opts, out, err);
-    for (uint64_t i = 0; sources && i < p->n_files; i++)
+        status = fby_dataset_open(sources, n, &opts, out, err);
+    for (size_t i = 0; sources && i < n; i++)
         fby__free((char *)(uintptr_t)sources[i].path); /* ours */
     fby__free(sources);
     return status;
 }
 
+/* In the order that the source's rows have them: HDF5 has one of its own. */
+static fby_status open_rows(const fby__pack *p, fby_dataset *packed, uint64_t memory_bytes, fby__pack_reader **out, fby_error *err)
+{
+    const size_t n = (size_t)p->schema.n_children;
+    const char **columns = fby__calloc(n + 1, sizeof *columns);
+    if (!columns)
+        return no_memory(err);
+    for (size_t i = 0; i < n; i++)
+        columns[i] = p->schema.children[i]->name;
+    const fby_status status = fby__pack_reader_open_rows(packed, columns, n, memory_bytes, out, err);
+    fby__free(columns);
+    return status;
+}
+
+/* ---- a task ---- */
+
+typedef struct verifier {
+    fby__pack *p;
+    uint64_t memory_bytes;
+    bool lacks_memory;
+} verifier;
+
+/* Of a range of the source's blocks, the one that a scatter task has. */
+static fby_status sum_source(verifier *v, uint64_t k, fby__pack_sum *sum, fby_error *err)
+{
+    fby__pack *p = v->p;
+    fby__pack_reader *reader;
+    const uint32_t first = fby__pack_scatter_begin(p, (uint32_t)k), last = fby__pack_scatter_begin(p, (uint32_t)k + 1);
+    if (p->rows == 0 || first == last)
+        return FBY_OK;
+    FBY__TRY(fby__pack_reader_open(p, v->memory_bytes, &reader, err));
+    const fby_status status = sum_rows(p, reader, first, last, &sum->of_source, err);
+    v->lacks_memory = status != FBY_OK && fby__pack_reader_lacks_room(reader);
+    fby__pack_reader_close(reader);
+    return status;
+}
+
+/* Of a range of the pack's files. */
+static fby_status sum_pack(verifier *v, uint64_t k, fby__pack_sum *sum, fby_error *err)
+{
+    fby__pack *p = v->p;
+    fby_dataset *packed = NULL;
+    fby__pack_reader *reader = NULL;
+    uint64_t first, last;
+    fby__pack_verify_files(p, k, &first, &last);
+    if (first == last)
+        return FBY_OK;
+    fby_status status = open_pack(p, first, last, &packed, err);
+    if (status == FBY_OK && (sum->rows = fby_dataset_rows(packed)) > 0)
+        status = open_rows(p, packed, v->memory_bytes, &reader, err);
+    if (reader)
+        status = sum_rows(p, reader, 0, fby__dataset_block_count(packed), &sum->of_pack, err);
+    v->lacks_memory = status != FBY_OK && reader && fby__pack_reader_lacks_room(reader);
+    fby__pack_reader_close(reader);
+    fby_dataset_close(packed);
+    return status;
+}
+
+/* One that is there, and whole; else it is summed up again. */
+static bool read_sum(const fby__pack *p, const char *name, fby__pack_sum *out)
+{
+    struct {
+        fby__pack_sum sum;
+        fby__hash128 hash;
+    } found;
+    char *path = fby__format("%s/%s", p->work, name);
+    const int fd = path ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+    const bool there = fd >= 0 && read(fd, &found, sizeof found) == (ssize_t)sizeof found &&
+                       fby__hash_equal(fby__hash(&found.sum, sizeof found.sum), found.hash);
+    if (there)
+        *out = found.sum;
+    if (fd >= 0)
+        (void)close(fd); /* it was only read */
+    fby__free(path);
+    return there;
+}
+
+static fby_status write_sum(const fby__pack *p, const char *name, const fby__pack_sum *sum, fby_error *err)
+{
+    fby__pack_out out;
+    const fby__hash128 hash = fby__hash(sum, sizeof *sum);
+    FBY__TRY(fby__pack_out_open(p->work, name, &out, err));
+    fby_status status = fby__pack_out_write(&out, sum, sizeof *sum, err);
+    if (status == FBY_OK)
+        status = fby__pack_out_write(&out, &hash, sizeof hash, err);
+    if (status == FBY_OK)
+        return fby__pack_out_close(&out, true, err);
+    fby__pack_out_drop(&out);
+    return status;
+}
+
+char *fby__pack_verify_name(uint64_t k) { return fby__format("verify-%05llu", (unsigned long long)k); }
+
+void fby__pack_verify_files(const fby__pack *p, uint64_t k, uint64_t *out_first, uint64_t *out_last)
+{
+    *out_first = (uint64_t)((unsigned __int128)p->n_files * k / p->n_scatters);
+    *out_last = (uint64_t)((unsigned __int128)p->n_files * (k + 1) / p->n_scatters);
+}
+
+/* Where others do so too, the sum is a file for whoever adds them up. */
+static fby_status verify_task(void *worker, uint64_t k, fby_error *err)
+{
+    verifier *v = worker;
+    fby__pack *p = v->p;
+    fby__pack_sum *sum = &p->sums[k];
+    if (sum->known)
+        return FBY_OK;
+    char *name = fby__pack_verify_name(k);
+    fby_status status = name ? FBY_OK : no_memory(err);
+    if (status == FBY_OK && p->by_tasks && read_sum(p, name, sum)) {
+        p->resumed = true;
+        fby__pack_count(p, fby__pack_scatter_rows(p, (uint32_t)k) + sum->rows);
+    } else if (status == FBY_OK) {
+        *sum = (fby__pack_sum){0};
+        status = sum_source(v, k, sum, err);
+        if (status == FBY_OK)
+            status = sum_pack(v, k, sum, err);
+        sum->known = status == FBY_OK;
+        if (status == FBY_OK && p->by_tasks)
+            status = write_sum(p, name, sum, err);
+    }
+    fby__free(name);
+    return status;
+}
+
+static fby_status begin_verifier(fby__pack *p, uint32_t n_workers, void **out, fby_error *err)
+{
+    verifier *v = fby__calloc(1, sizeof *v);
+    if (!v)
+        return no_memory(err);
+    *v = (verifier){.p = p, .memory_bytes = p->memory_bytes / n_workers};
+    *out = v;
+    return FBY_OK;
+}
+
+static void end_verifier(void *worker) { fby__free(worker); }
+
+static bool verifier_lacks_memory(const void *worker) { return ((const verifier *)worker)->lacks_memory; }
+
+static bool reads_source(const fby__pack *p)
+{
+    (void)p;
+    return true;
+}
+
+static const fby__pack_phase phase = {"verifying", begin_verifier, verify_task, verifier_lacks_memory, end_verifier, reads_source};
+
+/* ---- tasks, and all of them ---- */
+
+uint64_t fby__pack_verify_count(const fby__pack *p) { return p->o->verify ? p->n_scatters : 0; }
+
+fby_status fby__pack_verify_run(fby__pack *p, uint64_t first, uint64_t last, fby_error *err)
+{
+    if (!p->sums && !(p->sums = fby__calloc((size_t)p->n_scatters, sizeof *p->sums)))
+        return no_memory(err);
+    return fby__pack_crew_run(p, &phase, first, last, err);
+}
+
 fby_status fby__pack_verify(fby__pack *p, char text[33], fby_error *err)
 {
-    fby_dataset *packed = NULL;
     fby__hash128 of_source = {0, 0}, of_pack = {0, 0};
-    FBY__TRY(sum_source(p, &of_source, err));
-    fby_status status = open_pack(p, &packed, err);
-    if (status == FBY_OK)
-        status = sum_pack(p, packed, &of_pack, err);
-    if (status == FBY_OK && (fby_dataset_rows(packed) != p->rows || !fby__hash_equal(of_source, of_pack)))
-        status =
-            fby__fail(err, FBY_E_DATA,
-                      "'%s' does not hold the rows of its source: %llu of %llu rows, and their hashes differ. Disk, memory or this program "
-                      "is at fault: remove it, and pack again",
-                      p->work, (unsigned long long)fby_dataset_rows(packed), (unsigned long long)p->rows);
-    fby_dataset_close(packed);
+    uint64_t rows = 0;
+    FBY__TRY(fby__pack_verify_run(p, 0, p->n_scatters, err));
+    for (uint64_t k = 0; k < p->n_scatters; k++) {
+        add(&of_source, p->sums[k].of_source);
+        add(&of_pack, p->sums[k].of_pack);
+        rows += p->sums[k].rows;
+    }
+    if (rows != p->rows || !fby__hash_equal(of_source, of_pack))
+        return fby__fail(
+            err, FBY_E_DATA,
+            "'%s' does not hold the rows of its source: %llu of %llu rows, and their hashes differ. Disk, memory or this program "
+            "is at fault: remove it, and pack again",
+            p->work, (unsigned long long)rows, (unsigned long long)p->rows);
     fby__hash_text(of_pack, text);
-    return status;
+    return FBY_OK;
 }

@@ -5,6 +5,7 @@
  *     schema ─► begin     arrays ─► batch, batch, …     metadata ─► end          each format a vtable in a file of its own:
  *                 │                   │                              │           arrow_….c: Arrow IPC files
  *                 └───────────────────┴────── sink ◄─────────────────┘           parquet_….c: Parquet files
+ *                                                                                hdf5_writer.c: HDF5 files, to a descriptor
  *
  *   1. The bytes depend on schema, options, batches and metadata alone: never on time, threads, addresses or a batch's padding.
  *   2. Columns are what the reader's Arrow sink yields (block/arrow.c): 64-bit offsets, no dictionaries; any offset and null count −1 is
@@ -23,12 +24,15 @@ typedef struct fby__byte_sink {
     void *ctx;
 } fby__byte_sink;
 
-typedef enum fby__write_format { FBY__WRITE_ARROW, FBY__WRITE_PARQUET, FBY__WRITE_FORMAT_COUNT } fby__write_format;
+typedef enum fby__write_format { FBY__WRITE_ARROW, FBY__WRITE_PARQUET, FBY__WRITE_HDF5, FBY__WRITE_FORMAT_COUNT } fby__write_format;
 
 typedef struct fby__write_options {
-    const char *codec;   /* "none", "lz4", "zstd", "snappy" (Parquet alone); NULL = none. Borrowed until begin returns */
-    int level;           /* of zstd; 0 = the codec's default */
+    const char *codec; /* "none", "lz4", "zstd", "snappy" (Parquet alone), "gzip" (HDF5 alone); NULL = none. Borrowed until begin returns */
+    int level;         /* of zstd and gzip; 0 = the codec's default */
     uint32_t page_bytes; /* Parquet: about so much of a column's values is a page; 0 = 1 MiB */
+    /* HDF5, which is not written in order: */
+    const int *file;           /* in place of the sink, an empty file, open for reading and writing. Borrowed until begin returns */
+    uint64_t rows, batch_rows; /* of the file; of each batch but the last, which are the chunks */
 } fby__write_options;
 
 /** UTF-8, NUL-terminated; borrowed for the call. */
@@ -38,6 +42,9 @@ typedef struct fby__key_value {
 } fby__key_value;
 
 typedef struct fby__writer fby__writer;
+
+/** What begin would refuse, as far as it is known before there are rows. */
+fby_status fby__writer_check(fby__write_format format, const struct ArrowSchema *schema, const fby__write_options *options, fby_error *err);
 
 /**
  * @schema   of a struct, a column a child; borrowed until the call returns.

@@ -13,6 +13,8 @@ struct fby__writer {
 
 typedef struct fby__writer_ops {
     const char *name; /* "arrow", as users write it */
+    /** NULL: there is nothing that begin does not see as early. */
+    fby_status (*check)(const struct ArrowSchema *schema, const fby__write_options *options, fby_error *err);
     /** *out is the format's writer, zeroed but for its own fields; write.c has set nothing yet. May write the file's head by fby__writer_put. */
     fby_status (*begin)(const struct ArrowSchema *schema, const fby__write_options *options, fby__byte_sink sink, fby__writer **out,
                         fby_error *err);
@@ -21,7 +23,7 @@ typedef struct fby__writer_ops {
     void (*free)(fby__writer *w);
 } fby__writer_ops;
 
-extern const fby__writer_ops fby__writer_arrow, fby__writer_parquet;
+extern const fby__writer_ops fby__writer_arrow, fby__writer_parquet, fby__writer_hdf5;
 
 /** n bytes to the sink; n = 0 is fine. */
 fby_status fby__writer_put(fby__writer *w, const void *bytes, size_t n, fby_error *err);

@@ -44,7 +44,7 @@ def whole(source, tmp_path_factory):
 
 
 def by_phase(tasks):
-    return [[task for task in tasks if task.phase == phase] for phase in ("plan", "scatter", "write", "finish")]
+    return [[task for task in tasks if task.phase == phase] for phase in ("plan", "scatter", "write", "verify", "finish")]
 
 
 # ---- the graph ----
@@ -53,13 +53,13 @@ def by_phase(tasks):
 def test_tasks_come_by_name_and_phases_from_the_library(source, tmp_path):
     tasks = _forebay.pack_tasks(fb.open(source)._core, tmp_path / "out", {}, None)
     assert all(set(task) == set(fb.PackTask._fields) for task in tasks)
-    assert _forebay.pack_phases() == ["plan", "scatter", "write", "finish"]
+    assert _forebay.pack_phases() == ["plan", "scatter", "write", "verify", "finish"]
 
 
 def test_tasks_name_what_they_read_and_write(source, tmp_path):
     tasks = fb.pack_tasks(source, tmp_path / "out", **OPTIONS)
     assert not (tmp_path / "out").exists()
-    plan, scatter, write_, finish = by_phase(tasks)
+    plan, scatter, write_, _, finish = by_phase(tasks)
     assert [len(plan), len(finish)] == [1, 1] and len(scatter) > 3 and len(write_) > 3
     for group in (plan, scatter, write_, finish):
         assert [(task.k, task.n) for task in group] == [(k, len(group)) for k in range(len(group))]
@@ -139,6 +139,53 @@ def test_finish_verifies(source, tmp_path):
     assert done.rows_hash == fb.pack(source, tmp_path / "whole", verify=True, **OPTIONS).rows_hash is not None
 
 
+def verify_sums(out):
+    return {p.name: p.read_bytes() for p in (out / ".forebay-pack").glob("verify-*")}
+
+
+def test_verify_is_tasks_that_need_the_files_and_finish_does_what_is_left_of_it(source, tmp_path, whole):
+    out, given = tmp_path / "out", {**OPTIONS, "verify": True}
+    tasks = fb.pack_tasks(source, out, **given)
+    plan, scatters, writes, verifies, finish = by_phase(tasks)
+    assert len(verifies) == len(scatters) > 2
+    assert sum(task.rows for task in verifies) == 2 * sum(task.rows for task in writes)
+    assert {name for task in verifies for name in task.inputs if "part-" in name} == {name for task in writes for name in task.outputs}
+    assert verifies[1].outputs == (".forebay-pack/verify-00001",) and ".forebay-pack/verify-*" in finish[0].inputs
+    assert not by_phase(fb.pack_tasks(source, out, **OPTIONS))[3]
+    for task in plan + scatters + writes[1:]:
+        fb.pack_task(source, out, task, **given)
+    with pytest.raises(ValueError, match="run task write:0 first"):
+        fb.pack_task(source, out, "verify:0", **given)
+    fb.pack_task(source, out, "write:0", **given)
+    for task in reversed(verifies[1:]):
+        assert not fb.pack_task(source, out, task, **given).resumed
+    sums = verify_sums(out)
+    assert len(sums) == len(verifies) - 1
+    assert fb.pack_task(source, out, verifies[1], **given).resumed and verify_sums(out) == sums
+    done = fb.pack_task(source, out, "finish:0", **given)
+    assert done.rows_hash == fb.pack(source, tmp_path / "whole", **given).rows_hash is not None
+    assert {k: v for k, v in contents(out).items() if k != "_pack.json"} == {k: v for k, v in whole.items() if k != "_pack.json"}
+    with pytest.raises(ValueError, match="no task verify"):
+        fb.pack_task(source, tmp_path / "next", "plan:0", **OPTIONS), fb.pack_task(source, tmp_path / "next", "verify:0", **OPTIONS)
+
+
+def test_a_row_that_differs_is_found_by_the_tasks_sums(source, tmp_path):
+    out, given = tmp_path / "out", {**OPTIONS, "verify": True}
+    plan, scatters, writes, verifies, finish = by_phase(fb.pack_tasks(source, out, **given))
+    for task in plan + scatters + writes:
+        fb.pack_task(source, out, task, **given)
+    part = sorted((out / ".forebay-pack").glob("part-*"))[-1]
+    table = pa.ipc.open_file(part).read_all()
+    changed = table.set_column(0, table.column_names[0], pa.concat_arrays([table[0].combine_chunks()[:-1], table[0].combine_chunks()[:1]]))
+    with pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(changed)
+    for task in verifies:
+        fb.pack_task(source, out, task, **given)
+    with pytest.raises(fb.DataError, match="does not hold the rows of its source"):
+        fb.pack_task(source, out, "finish:0", **given)
+    assert not list(out.glob("part-*"))
+
+
 def test_finish_of_a_pack_without_rows_says_all_of_it(tmp_path):
     src = write(floats(0), tmp_path / "src", files=1)
     for task in fb.pack_tasks(src, tmp_path / "out", verify=True):
@@ -175,7 +222,7 @@ def test_tasks_that_need_others_say_which(source, tmp_path):
     with pytest.raises(ValueError, match="holds no plan of a pack: run task plan:0 first"):
         fb.pack_task(source, out, "scatter:0", **OPTIONS)
     assert not out.exists()
-    plan, scatter, write_, _ = by_phase(fb.pack_tasks(source, out, **OPTIONS))
+    plan, scatter, write_, *_ = by_phase(fb.pack_tasks(source, out, **OPTIONS))
     fb.pack_task(source, out, plan[0], **OPTIONS)
     with pytest.raises(ValueError, match=rf"no task scatter:{len(scatter)}: the plan .* has {len(scatter)} of this phase"):
         fb.pack_task(source, out, f"scatter:{len(scatter)}", **OPTIONS)

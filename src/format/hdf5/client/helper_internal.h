@@ -49,8 +49,11 @@ bool fby__h5_helper_is_expected(void);
  * Start the program, with `socket` as its end and nothing else of ours.
  *
  * @folders  names, each with its NUL: what it may read below.
+ * @file     -1, or the file that it writes, and then it reads none. As `socket`, none of the descriptors 0 to 4.
  */
-fby_status fby__h5_helper_spawn(const char *program, fby__bytes folders, int socket, pid_t *out_pid, fby_error *err);
+fby_status fby__h5_helper_spawn(const char *program, fby__bytes folders, int socket, int file, pid_t *out_pid, fby_error *err);
+
+#define FBY__H5_CHILD_FD_LEAST 10 /* the child's descriptors are moved off those that it gets as 0 to 4 */
 
 /** Tests: the running program's process, 0 = none; milliseconds without a sign of life that it is given, 0 = as delivered. */
 pid_t fby__h5_helper_pid(void);

@@ -37,7 +37,6 @@
 #define GRACE_MS 2000u    /* from the end of the socket to the end of the process */
 #define KILL_MS 100u      /* from SIGKILL to the end: longer only where the kernel itself is stuck, in a dead file system */
 #define N_UNDEAD 16       /* such programs, collected later */
-#define CHILD_FD_LEAST 10 /* the child's end is moved off the descriptors that it gets as 0 to 3 */
 
 static struct {
     pthread_mutex_t lock; /* guards `taken`: the turn */
@@ -320,7 +319,7 @@ static fby_status start_locked(bool last, fby_error *err)
     (void)pthread_once(&once, watch_forks); /* cannot fail */
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         return fail_no_socket(errno, err);
-    int theirs = fcntl(pair[1], F_DUPFD_CLOEXEC, CHILD_FD_LEAST);
+    int theirs = fcntl(pair[1], F_DUPFD_CLOEXEC, FBY__H5_CHILD_FD_LEAST);
     int saved = errno == EINVAL ? EMFILE : errno; /* the limit is below the least */
     (void)close(pair[1]);
     if (theirs < 0) {
@@ -329,7 +328,7 @@ static fby_status start_locked(bool last, fby_error *err)
     }
     pid_t pid = 0;
     const fby__bytes folders = {g_helper.granted.data, g_helper.granted.n};
-    fby_status status = fby__h5_helper_spawn(program, folders, theirs, &pid, err);
+    fby_status status = fby__h5_helper_spawn(program, folders, theirs, -1, &pid, err);
     (void)close(theirs);
     if (status != FBY_OK) {
         (void)close(pair[0]);

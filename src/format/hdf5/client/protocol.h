@@ -38,6 +38,13 @@
  * begins (heap_at is the heap's first byte), u32 0 where it is empty and 1 elsewhere. In the heap elements are laid out in the same
  * way. References are texts: paths, empty where they are zero.
  *
+ * Started with FBY__H5P_WRITE_MODE in place of folders, the program reads no file, but writes one: the client has opened it, empty, as
+ * descriptor 4. Descriptor 3 is a stream then; each fby__h5p_write, with `bytes` that follow it, is answered with DONE:
+ *   COLUMN     a data set; its name. The first is number 0
+ *   ROWS       rows of it, dense; of TEXT, each with a NUL behind it
+ *   ATTRIBUTE  of the file: name and text, each with its NUL
+ *   END        the file is complete, and closed
+ *
  * This header includes the C library only.
  */
 #ifndef FBY_FORMAT_HDF5_CLIENT_PROTOCOL_H
@@ -124,6 +131,29 @@ typedef struct fby__h5p_request {
     uint32_t folders_bytes; /* after the object path: besides the file's own, the folders whose files it may name */
     uint64_t start[FBY__H5P_MAX_RANK], count[FBY__H5P_MAX_RANK];
 } fby__h5p_request;
+
+/* ---- writing ---- */
+
+#define FBY__H5P_WRITTEN_FD 4
+#define FBY__H5P_WRITE_MODE "--write"
+
+enum { FBY__H5P_COLUMN = 1, FBY__H5P_ROWS, FBY__H5P_ATTRIBUTE, FBY__H5P_END };
+
+/* What the values of a column are. BOOL: a byte, 0 or 1. */
+enum { FBY__H5P_OF_BOOL, FBY__H5P_OF_INT, FBY__H5P_OF_UINT, FBY__H5P_OF_FLOAT, FBY__H5P_OF_BYTES, FBY__H5P_OF_TEXT };
+
+typedef struct fby__h5p_write {
+    uint32_t magic, version;
+    uint32_t op;
+    uint32_t column;             /* ROWS: its number */
+    uint32_t value, value_bytes; /* COLUMN, as all to `dims`; TEXT: 0 bytes */
+    uint32_t rank;               /* with the axis of the rows */
+    uint32_t level;              /* of gzip, behind a byte shuffle; 0 = not compressed */
+    uint64_t chunk_rows;         /* 0 = contiguous */
+    uint64_t dims[FBY__H5P_MAX_RANK];
+    uint64_t first, rows; /* ROWS */
+    uint64_t bytes;       /* that follow */
+} fby__h5p_write;
 
 typedef struct fby__h5p_reply {
     uint32_t magic, version;

@@ -62,7 +62,7 @@ static char **arguments(fby__bytes folders)
 }
 
 /* Returns 0 or an errno. */
-static int spawn(const char *program, char **argv, int socket, pid_t *out_pid)
+static int spawn(const char *program, char **argv, int socket, int file, pid_t *out_pid)
 {
     char *variables[N_VARIABLES + 1];
     posix_spawn_file_actions_t files;
@@ -84,6 +84,8 @@ static int spawn(const char *program, char **argv, int socket, pid_t *out_pid)
         r = posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_WRONLY, 0);
     if (!r)
         r = posix_spawn_file_actions_adddup2(&files, socket, FBY__H5P_FD);
+    if (!r && file >= 0)
+        r = posix_spawn_file_actions_adddup2(&files, file, FBY__H5P_WRITTEN_FD);
     if (!r)
         r = posix_spawnattr_setsigmask(&attr, &none);
     if (!r)
@@ -97,12 +99,13 @@ static int spawn(const char *program, char **argv, int socket, pid_t *out_pid)
     return r;
 }
 
-fby_status fby__h5_helper_spawn(const char *program, fby__bytes folders, int socket, pid_t *out_pid, fby_error *err)
+fby_status fby__h5_helper_spawn(const char *program, fby__bytes folders, int socket, int file, pid_t *out_pid, fby_error *err)
 {
-    char **argv = arguments(folders);
+    static const uint8_t WRITE_MODE[] = FBY__H5P_WRITE_MODE;
+    char **argv = arguments(file < 0 ? folders : (fby__bytes){WRITE_MODE, sizeof WRITE_MODE});
     if (!argv)
         return fby__fail_nomem(err, "the helper program");
-    const int r = spawn(program, argv, socket, out_pid);
+    const int r = spawn(program, argv, socket, file, out_pid);
     fby__free(argv);
     if (r == 0)
         return FBY_OK;

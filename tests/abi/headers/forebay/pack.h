@@ -23,16 +23,18 @@ typedef enum fby_pack_shuffle {
 } fby_pack_shuffle;
 
 typedef enum fby_pack_format {
-    FBY_PACK_ARROW,  /* Arrow IPC files: rows are used in place */
-    FBY_PACK_PARQUET /* smaller, and read by more tools */
+    FBY_PACK_ARROW,   /* Arrow IPC files: rows are used in place */
+    FBY_PACK_PARQUET, /* smaller, and read by more tools */
+    FBY_PACK_HDF5     /* numbers, text and arrays of numbers, without nulls; by libhdf5, in the helper program */
 } fby_pack_format;
 
 typedef enum fby_pack_codec {
-    FBY_PACK_CODEC_AUTO, /* none for Arrow, zstd for Parquet */
+    FBY_PACK_CODEC_AUTO, /* none for Arrow and HDF5, zstd for Parquet */
     FBY_PACK_CODEC_NONE,
     FBY_PACK_CODEC_LZ4,
     FBY_PACK_CODEC_ZSTD,
-    FBY_PACK_CODEC_SNAPPY /* Parquet alone */
+    FBY_PACK_CODEC_SNAPPY, /* Parquet alone */
+    FBY_PACK_CODEC_GZIP    /* HDF5 alone, behind a byte shuffle */
 } fby_pack_codec;
 
 /** Options of fby_pack. Set size; zero everything else for the defaults. */
@@ -42,7 +44,7 @@ typedef struct fby_pack_opts {
     uint64_t seed;
     fby_pack_format format;
     fby_pack_codec codec;
-    uint64_t batch_rows;        /* of a record batch or row group; 0 = about 4 MiB, at most 65,536 rows */
+    uint64_t batch_rows;        /* of a record batch, row group or chunk; 0 = about 4 MiB, at most 65,536 rows */
     uint64_t rows_per_file;     /* the last batch of a file has what is left; 0 = about 256 MiB, in whole batches */
     const char *const *columns; /* n_columns names of top-level columns; NULL = all */
     size_t n_columns;
@@ -60,6 +62,11 @@ typedef struct fby_pack_opts {
      */
     const fby_loader_opts *loader;
     const char *pipeline; /* with loader: NULL, or a text that is kept in the pack, to say how it was made: the pipeline file */
+    /*
+     * NULL, or a column, or with `loader` an output, of integers, booleans or text: each value has files of its own, part-VALUE-00000.arrow and so on,
+     * and with a shuffle its rows are mixed with each other alone. Every row needs a value; at most 65,536 of them.
+     */
+    const char *by;
 } fby_pack_opts;
 
 /** What was done, or would be. */
@@ -79,6 +86,7 @@ typedef struct fby_pack_info {
     char rows_hash[33];      /* with verify: the sum */
     uint64_t expected_bytes; /* dry run: about, of the pack's files; else 0 */
     uint64_t expected_ns;    /* dry run: about, what packing takes; else, and where the folder cannot be written, 0 */
+    uint64_t keys;           /* by a key: how many values it has; else 0 */
 } fby_pack_info;
 
 /**
@@ -93,8 +101,9 @@ typedef struct fby_pack_info {
  * @out   [out] may be NULL.
  *
  * Errors: FBY_E_ARG (an option; a folder that holds something else, a pack that is finished, or one that another process is writing),
- * FBY_E_UNSUPPORTED (a column's type, by name), FBY_E_CHANGED (the source is not what it was), FBY_E_BUDGET, FBY_E_SCHEMA, FBY_E_FORMAT,
- * FBY_E_IO (err->sys_errno: ENOSPC), FBY_E_CANCELLED, FBY_E_NOMEM, FBY_E_DATA (what verify found).
+ * FBY_E_UNSUPPORTED (a column's type, by name; HDF5 without the helper program), FBY_E_CHANGED (the source is not what it was), FBY_E_BUDGET,
+ * FBY_E_SCHEMA (no column `by`), FBY_E_FORMAT, FBY_E_IO (err->sys_errno: ENOSPC), FBY_E_CANCELLED, FBY_E_NOMEM,
+ * FBY_E_DATA (what verify found; a null in HDF5, or as a key).
  * Threads: any. Blocks: yes. Callbacks: opts->progress, on the calling thread. Since: 0.2
  */
 FBY_API fby_status fby_pack(fby_dataset *ds, const char *to, const fby_pack_opts *opts, fby_pack_info *out, fby_error *err);
@@ -106,10 +115,11 @@ typedef enum fby_pack_phase {
     FBY_PACK_PLAN,    /* one task: how many of the others there are */
     FBY_PACK_SCATTER, /* a range of the source into a file of buckets; none without a shuffle */
     FBY_PACK_WRITE,   /* files of the pack: those of a bucket, or one */
-    FBY_PACK_FINISH   /* one task: the final names, with verify after reading all again */
+    FBY_PACK_FINISH,  /* one task: the final names; with verify, when what was not verified by tasks was read again */
+    FBY_PACK_VERIFY   /* with verify, before finish: a range of the source and one of the pack's files, their rows hashed */
 } fby_pack_phase;
 
-/** "plan", "scatter", "write", "finish"; NULL for none of them. Threads: any. Blocks: no. Since: 0.2 */
+/** "plan", "scatter", "write", "finish", "verify"; NULL for none of them. Threads: any. Blocks: no. Since: 0.2 */
 FBY_API const char *fby_pack_phase_name(fby_pack_phase phase);
 
 /** Task k of the n of a phase. Borrowed for the call that tells it. */

@@ -1,0 +1,228 @@
+"""fb.pack(by=KEY): each value has files of its own, its rows are mixed with each other alone, and nothing but seed and source decides a byte."""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import forebay as fb
+from pack_cases import contents, write
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CLI = pathlib.Path(os.environ.get("FOREBAY_CLI", ROOT / "build/forebay"))
+needs_cli = pytest.mark.skipif(not CLI.exists(), reason=f"no command at {CLI}: run make, or set FOREBAY_CLI")
+
+REGIONS = ["north", "south", "a b", "a", "a-0", "a.b", "Zürich", "", "x/../y", "100%"]
+NAMES = {"a b": "a%20b", "a-0": "a%2D0", "Zürich": "Z%C3%BCrich", "x/../y": "x%2F..%2Fy", "100%": "100%25"}
+
+
+def regions(n, seed=0, values=REGIONS):
+    rng = np.random.default_rng(seed)
+    weights = 1.0 / np.arange(1, len(values) + 1)
+    which = rng.choice(len(values), n, p=weights / weights.sum())
+    return pa.table({"i": np.arange(n), "region": [values[w] for w in which], "x": rng.standard_normal(n).astype("f4")})
+
+
+def read(path):
+    return pa.ipc.open_file(path).read_all() if path.suffix == ".arrow" else pq.read_table(path)
+
+
+def files(folder, value, extension="arrow"):
+    return sorted(folder.glob(f"part-{NAMES.get(value, value)}-?????.{extension}"))
+
+
+def rows_of(folder, value, extension="arrow"):
+    return pa.concat_tables(read(f) for f in files(folder, value, extension))
+
+
+@pytest.mark.parametrize("shuffle", ["full", "none"])
+@pytest.mark.parametrize("format", ["arrow", "parquet"])
+def test_each_value_has_files_of_its_own(tmp_path, shuffle, format):
+    table = regions(20_000)
+    options = {"shuffle": shuffle, "seed": 3, "batch": 100, "rows_per_file": 1500, "format": format, "verify": True}
+    done = fb.pack(write(table, tmp_path / "src"), tmp_path / "out", by="region", **options)
+    manifest = json.loads((tmp_path / "out/_pack.json").read_text())
+    assert manifest["by"] == "region" and done.keys == len(REGIONS) and [k["value"] for k in manifest["keys"]] != sorted(REGIONS)
+    for key in manifest["keys"]:
+        value = key["value"]
+        mine = np.array([i for i, r in enumerate(table["region"].to_pylist()) if r == value])
+        found = rows_of(tmp_path / "out", value, format)
+        assert len(files(tmp_path / "out", value, format)) == key["files"] == -(-len(mine) // 1500) and key["rows"] == len(mine)
+        order = found["i"].to_numpy()
+        assert found.equals(table.take(order).cast(found.schema))
+        assert np.array_equal(np.sort(order), mine) and (shuffle == "full") != np.array_equal(order, mine)
+    assert sum(k["files"] for k in manifest["keys"]) == done.files == len(list((tmp_path / "out").glob("part-*")))
+
+
+def test_rows_come_in_the_order_of_file_names_and_a_pattern_tells_values(tmp_path):
+    table = regions(5_000)
+    fb.pack(table, tmp_path / "out", by="region", seed=3, rows_per_file=400)
+    manifest = json.loads((tmp_path / "out/_pack.json").read_text())
+    wanted = [k["value"] for k in manifest["keys"] for _ in range(k["rows"])]
+    assert pa.table(fb.open(tmp_path / "out"))["region"].to_pylist() == wanted
+    ds = fb.open(str(tmp_path / "out/part-{name}-{n}.arrow"))
+    assert set(pa.table(ds)["name"].to_pylist()) == {NAMES.get(r, r) for r in REGIONS if r}
+
+
+def test_the_order_of_a_value_depends_on_its_rows_and_the_seed_alone(tmp_path):
+    table = regions(9_000)
+    fb.pack(table, tmp_path / "all", by="region", seed=5)
+    fb.pack(table.filter(pa.array([r == "south" for r in table["region"].to_pylist()])), tmp_path / "one", by="region", seed=5)
+    fb.pack(table, tmp_path / "other", by="region", seed=6)
+    assert rows_of(tmp_path / "all", "south").equals(rows_of(tmp_path / "one", "south"))
+    assert not rows_of(tmp_path / "all", "south").equals(rows_of(tmp_path / "other", "south"))
+    same = pa.table({"k": ["a", "b"] * 500, "i": [i // 2 for i in range(1000)]})  # as many rows, and another order
+    fb.pack(same, tmp_path / "same", by="k", seed=5)
+    assert not rows_of(tmp_path / "same", "a")["i"].equals(rows_of(tmp_path / "same", "b")["i"])
+
+
+@pytest.mark.parametrize("rows_per_file", [700, 150_000])  # files that are smaller than a bucket, and larger
+def test_neither_memory_nor_threads_nor_tasks_decide_a_byte(tmp_path, rows_per_file):
+    table = regions(200_000)
+    wide = table.append_column("y", pa.array(list(np.random.default_rng(1).standard_normal((200_000, 24)).astype("f4")), pa.list_(pa.float32(), 24)))
+    source = write(wide, tmp_path / "src", files=5, row_group_size=10_000)
+    options = {"by": "region", "seed": 11, "batch": 300, "rows_per_file": rows_per_file}
+    small = fb.pack(source, tmp_path / "a", memory="16MiB", threads=1, **options)
+    large = fb.pack(source, tmp_path / "b", memory="1GiB", threads=3, verify=True, **options)
+    assert small.buckets > large.buckets
+    tasks = fb.pack_tasks(source, tmp_path / "c", memory="24MiB", **options)
+    pick = random.Random(3)
+    for phase in fb._pack.PHASES:
+        mine = [task for task in tasks if task.phase == phase] * 2
+        pick.shuffle(mine)
+        for task in mine:
+            fb.pack_task(source, tmp_path / "c", task, memory="24MiB", **options)
+    found = [{k: v for k, v in contents(tmp_path / name).items() if k != "_pack.json"} for name in "abc"]
+    assert found[0] == found[1] == found[2]
+    assert sum(task.rows for task in tasks if task.phase == "write") == 200_000
+
+
+def test_a_task_reads_the_key_once_the_plan_is_written_no_more(tmp_path):
+    source = write(regions(50_000), tmp_path / "src")
+    options = {"by": "region", "seed": 1, "memory": "16MiB"}
+    fb.pack_task(source, tmp_path / "out", "plan:0", **options)
+    said = []
+    for task in fb.pack_tasks(source, tmp_path / "out", **options):
+        fb.pack_task(source, tmp_path / "out", task, progress=lambda done, total, what: said.append(what), **options)
+    assert "reading the key" not in said and "writing" in said
+
+
+@pytest.mark.parametrize("kind", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"])
+def test_integers_and_booleans_are_keys(tmp_path, kind):
+    values = [0, 1] if kind == "bool" else [0, 3, 100, -7 if kind.startswith("i") else 250]
+    keys = pa.array([values[i % len(values)] for i in range(100)], pa.int64()).cast(pa.type_for_alias(kind))
+    fb.pack(pa.table({"k": keys, "i": range(100)}), tmp_path / "out", by="k")
+    for i, value in enumerate(values):
+        name = str(bool(value)).lower() if kind == "bool" else str(value).replace("-", "%2D")
+        assert sorted(rows_of(tmp_path / "out", name)["i"].to_pylist()) == list(range(i, 100, len(values)))
+
+
+def test_outputs_are_keys_too(tmp_path):
+    table = regions(3_000)
+    fb.pack(write(table, tmp_path / "src"), tmp_path / "out", by="region", outputs=["region", "x", "i"], seed=2, verify=True)
+    for value in REGIONS:
+        assert set(rows_of(tmp_path / "out", value)["region"].to_pylist()) == {value}
+
+
+def test_what_is_no_key_is_refused_by_name(tmp_path):
+    table = pa.table({"f": [0.5], "l": [[1]], "n": pa.array([None], pa.string()), "long": ["é" * 40], "i": [1], "d": pa.array([b"a"])})
+    for by, error, words in [
+        ("none", fb.SchemaError, "the key 'none': it is none of what is packed"),
+        ("f", fb.UnsupportedError, "the key 'f'.*another type"),
+        ("l", fb.UnsupportedError, "the key 'l'"),
+        ("d", fb.UnsupportedError, "the key 'd'"),
+        ("n", fb.DataError, "the key 'n' has a null in row 0"),
+        ("long", fb.UnsupportedError, "too long to name files"),
+    ]:
+        with pytest.raises(error, match=words):
+            fb.pack(table, tmp_path / "out", by=by)
+    with pytest.raises(fb.SchemaError, match="the key 'f'"):
+        fb.pack(table, tmp_path / "out", by="f", columns=["i"])
+    with pytest.raises(fb.UnsupportedError, match="more than 65536 values"):
+        fb.pack(pa.table({"k": range(70_000)}), tmp_path / "out", by="k")
+    assert not (tmp_path / "out").exists()
+
+
+def test_many_values_of_few_rows(tmp_path):
+    table = pa.table({"k": [f"basin{i % 3000}" for i in range(30_000)], "i": range(30_000)})
+    done = fb.pack(write(table, tmp_path / "src", row_group_size=500), tmp_path / "out", by="k", memory="16MiB", threads=2, verify=True)
+    assert (done.keys, done.files) == (3000, 3000)
+    assert sorted(rows_of(tmp_path / "out", "basin7")["i"].to_pylist()) == list(range(7, 30_000, 3000))
+
+
+def test_no_rows(tmp_path):
+    done = fb.pack(regions(10).slice(0, 0), tmp_path / "out", by="region", verify=True)
+    assert (done.rows, done.files, done.keys) == (0, 1, 0)
+    assert read(tmp_path / "out/part-00000.arrow").num_rows == 0
+
+
+def test_an_unfinished_pack_by_another_key_is_not_gone_on_with(tmp_path):
+    source = write(regions(100).append_column("other", pa.array([0, 1] * 50)), tmp_path / "src")
+    fb.pack_task(source, tmp_path / "out", "plan:0", by="region")
+    for by in ("other", None):
+        with pytest.raises(ValueError, match="with other options"):
+            fb.pack_task(source, tmp_path / "out", "scatter:0", by=by)
+
+
+def test_a_plan_whose_counts_are_damaged_is_said(tmp_path):
+    source = write(regions(1000), tmp_path / "src")
+    fb.pack_task(source, tmp_path / "out", "plan:0", by="region")
+    plan = tmp_path / "out/.forebay-pack/plan"
+    found = bytearray(plan.read_bytes())
+    found[-40] ^= 1
+    plan.write_bytes(found)
+    with pytest.raises(fb.ForebayError, match="plan' is damaged"):
+        fb.pack_task(source, tmp_path / "out", "scatter:0", by="region")
+
+
+def test_polars_and_duckdb_read_a_value_by_the_name_of_its_files(tmp_path):
+    table = regions(4_000)
+    fb.pack(table, tmp_path / "out", by="region", format="parquet", rows_per_file=500)
+    wanted = sorted(i for i, r in enumerate(table["region"].to_pylist()) if r == "south")
+    pattern = str(tmp_path / "out/part-south-*.parquet")
+    polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    assert sorted(polars.read_parquet(pattern)["i"].to_list()) == wanted
+    assert sorted(row[0] for row in duckdb.sql(f"select i from '{pattern}'").fetchall()) == wanted
+
+
+@needs_cli
+def test_what_is_killed_goes_on_to_the_same_bytes(tmp_path):
+    source = write(regions(300_000), tmp_path / "src", row_group_size=10_000)
+    command = [CLI, "pack", source, "--by", "region", "--rows-per-file", "3000", "--memory", "16MiB", "--seed", "2", "--to"]
+    begun = time.monotonic()
+    subprocess.run([*command, tmp_path / "whole"], check=True, capture_output=True)
+    lasted, killed = time.monotonic() - begun, 0
+    for i in range(6):
+        process = subprocess.Popen([*command, tmp_path / "out"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            process.wait(lasted * (0.2 + 0.12 * i))
+            break
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            killed += 1
+    if process.returncode != 0:
+        subprocess.run([*command, tmp_path / "out"], check=True, capture_output=True)
+    assert killed
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+@needs_cli
+def test_the_command_says_how_many_values_there_are(tmp_path):
+    source = write(regions(1000), tmp_path / "src")
+    dry = subprocess.run([CLI, "pack", source, "--to", tmp_path / "out", "--by", "region", "--dry-run"], check=True, capture_output=True, text=True).stdout
+    assert "region, of 10 values" in dry and not (tmp_path / "out").exists()
+    command = [CLI, "pack", source, "--to", tmp_path / "out", "--by", "region", "--json"]
+    said = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert said["keys"] == 10 and said["files"] == 10
+    assert "by the key region" in subprocess.run([CLI, "inspect", tmp_path / "out"], check=True, capture_output=True, text=True).stdout
+    wrong = subprocess.run([CLI, "pack", source, "--to", tmp_path / "b", "--by", "x"], capture_output=True, text=True)
+    assert wrong.returncode and "the key 'x'" in wrong.stderr

@@ -1,0 +1,213 @@
+"""fb.pack(format="hdf5"): what h5py and Forebay read is what went in, bytes depend on the source alone, and what HDF5 has no place for is named."""
+
+import datetime
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import forebay as fb
+from pack_cases import contents, write
+
+h5py = pytest.importorskip("h5py")
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CLI = pathlib.Path(os.environ.get("FOREBAY_CLI", ROOT / "build/forebay"))
+needs_cli = pytest.mark.skipif(not CLI.exists(), reason=f"no command at {CLI}: run make, or set FOREBAY_CLI")
+
+NUMBERS = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
+
+
+def every_number(n, seed=0):
+    rng = np.random.default_rng(seed)
+    columns = {kind: rng.integers(0, 100, n).astype(kind) for kind in NUMBERS}
+    grid = rng.standard_normal((n, 3, 4)).astype("f4")
+    nested = pa.FixedSizeListArray.from_arrays(pa.FixedSizeListArray.from_arrays(pa.array(grid.ravel()), 4), 3)
+    texts = ["".join(rng.choice(list("aöü€x"), rng.integers(12))) for _ in range(n)]
+    flags = pa.FixedSizeListArray.from_arrays(pa.array(rng.random(2 * n) < 0.5), 2)
+    return pa.table({
+        "i": np.arange(n), **columns, "yes": rng.random(n) < 0.5, "text": texts, "raw": pa.array([rng.bytes(5) for _ in range(n)], pa.binary(5)),
+        "grid": nested, "flags": flags, "group/inner": rng.random(n),
+    })  # fmt: skip
+
+
+def read(folder, name):
+    return np.concatenate([h5py.File(f)[name][()] for f in sorted(folder.glob("part-*.hdf5"))])
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+@pytest.mark.parametrize("shuffle", ["full", "none"])
+def test_h5py_and_forebay_read_what_went_in(tmp_path, shuffle, codec):
+    table = every_number(2_345)
+    options = {"codec": codec, "shuffle": shuffle, "seed": 3, "batch": 100, "rows_per_file": 1000, "verify": True}
+    done = fb.pack(write(table, tmp_path / "src"), tmp_path / "out", format="hdf5", **options)
+    assert (done.rows, done.files) == (2345, 3) and done.rows_hash
+    order = read(tmp_path / "out", "i")
+    assert sorted(order) == list(range(2345)) and (list(order) == sorted(order)) == (shuffle == "none")
+    wanted = table.take(order)
+    for name in table.column_names:
+        found, column = read(tmp_path / "out", name), wanted[name]
+        if name in ("grid", "flags"):
+            shape = (-1, 3, 4) if name == "grid" else (-1, 2)
+            assert np.array_equal(found, np.array(column.to_pylist()).reshape(shape)) and found.shape[1:] == shape[1:]
+        elif name == "text":
+            assert [text.decode() for text in found] == column.to_pylist()
+        elif name == "raw":
+            assert [value.tobytes() for value in found] == column.to_pylist()
+        else:
+            assert np.array_equal(found, column.to_numpy()) and found.dtype == column.to_numpy().dtype, name
+    again = pa.table(fb.open(tmp_path / "out")).select(table.column_names)
+    for name in table.column_names:
+        assert again[name].to_pylist() == wanted[name].to_pylist(), name
+
+
+def test_chunks_are_batches_and_attributes_say_where_rows_come_from(tmp_path):
+    ds = fb.open(write(every_number(1_050), tmp_path / "src"))
+    done = fb.pack(ds, tmp_path / "out", format="hdf5", codec="gzip", seed=4, batch=200, rows_per_file=400)
+    for i, rows in enumerate((400, 400, 250)):
+        with h5py.File(tmp_path / f"out/part-{i:05}.hdf5") as f:
+            assert f["f4"].shape == (rows,) and f["f4"].chunks == (200,) and f["grid"].chunks == (200, 3, 4)
+            assert (f["f4"].compression, f["f4"].shuffle, f["u1"].shuffle, f["text"].compression) == ("gzip", True, False, None)
+            assert f["yes"].dtype == bool and h5py.check_string_dtype(f["text"].dtype).encoding == "utf-8"
+            assert f.attrs["forebay.seed"] == "4" and f.attrs["forebay.source_contents"] == done.source_contents
+    assert fb.open(tmp_path / "out").attrs["forebay.codec"] == "gzip"
+
+
+def test_bytes_depend_on_neither_time_nor_memory_nor_threads_nor_tasks(tmp_path):
+    source = write(every_number(30_000), tmp_path / "src", files=4)
+    options = {"format": "hdf5", "codec": "gzip", "seed": 9, "batch": 512, "rows_per_file": 7000}
+    fb.pack(source, tmp_path / "a", memory="16MiB", threads=1, **options)
+    time.sleep(1.1)  # HDF5 keeps times in seconds, where it keeps them
+    fb.pack(source, tmp_path / "b", memory="1GiB", threads=3, **options)
+    for task in fb.pack_tasks(source, tmp_path / "c", memory="16MiB", verify=True, **options):
+        fb.pack_task(source, tmp_path / "c", task, memory="16MiB", verify=True, **options)
+    found = [{k: v for k, v in contents(tmp_path / name).items() if k != "_pack.json"} for name in "abc"]
+    assert len(found[0]) == 5 and found[0] == found[1] == found[2]
+
+
+def test_no_rows_and_one_row(tmp_path):
+    table = every_number(1)
+    for n in (0, 1):
+        done = fb.pack(table.slice(0, n), tmp_path / f"{n}", format="hdf5", codec="gzip", verify=True)
+        assert (done.rows, done.files) == (n, 1)
+        assert len(read(tmp_path / f"{n}", "grid")) == n
+        assert read(tmp_path / f"{n}", "text").tolist() == [t.encode() for t in table["text"].to_pylist()[:n]]
+
+
+REFUSED = {
+    "times": pa.array([datetime.datetime(2020, 1, 1)] * 2),
+    "dates": pa.array([datetime.date(2020, 1, 1)] * 2),
+    "decimals": pa.array([1, 2]).cast(pa.decimal128(21, 0)),
+    "lists": pa.array([[1], []]),
+    "structs": pa.array([{"a": 1}] * 2),
+    "bytes of any length": pa.array([b"a", b"bc"]),
+    "arrays of text": pa.array([["a", "b"]] * 2, pa.list_(pa.string(), 2)),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_other_types_are_refused_by_name_before_anything_is_read(tmp_path, kind):
+    with pytest.raises(fb.UnsupportedError, match="column 'odd': HDF5 files are written with"):
+        fb.pack(pa.table({"i": [1, 2], "odd": REFUSED[kind]}), tmp_path / "out", format="hdf5")
+    assert not (tmp_path / "out").exists()
+
+
+ODD = [("nulls", [1.5, None, 2.0]), ("a NUL", ["a", "b\0c", "d"]), ("nulls", pa.array([[1, 2], [3, None], None], pa.list_(pa.int8(), 2)))]
+
+
+@pytest.mark.parametrize(("what", "values"), ODD)
+def test_values_that_hdf5_has_no_place_for_are_named_and_nothing_is_left_under_a_final_name(tmp_path, what, values):
+    with pytest.raises(fb.DataError, match=f"column 'odd', row 1 of the file: .*{what}"):
+        fb.pack(pa.table({"i": [1, 2, 3], "odd": values}), tmp_path / "out", format="hdf5", shuffle="none")
+    assert not list((tmp_path / "out").glob("part-*"))
+
+
+@pytest.mark.parametrize("name", ["", "/a", "a//b", "a/", ".", "a/./b"])
+def test_names_that_are_no_data_sets_are_refused(tmp_path, name):
+    with pytest.raises(fb.UnsupportedError, match=re.escape(f"column '{name}'")):
+        fb.pack(pa.table({"i": [1], name: [2]}), tmp_path / "out", format="hdf5")
+
+
+def test_a_column_inside_another_is_refused_by_libhdf5_in_its_words(tmp_path):
+    with pytest.raises(fb.UnsupportedError, match="column 'a/b'.*libhdf5"):
+        fb.pack(pa.table({"a": [1], "a/b": [2]}), tmp_path / "out", format="hdf5")
+
+
+def test_codecs_are_those_of_the_format(tmp_path):
+    table = pa.table({"i": [1]})
+    with pytest.raises(ValueError, match="HDF5 files are not written with codec 'zstd'; none and gzip are"):
+        fb.pack(table, tmp_path / "a", format="hdf5", codec="zstd")
+    for format, words in (("arrow", "no codec 'gzip'"), ("parquet", "not written with codec 'gzip'")):
+        with pytest.raises(ValueError, match=words):
+            fb.pack(table, tmp_path / format, format=format, codec="gzip")
+
+
+def test_without_the_helper_program_it_is_refused_with_the_way_out(tmp_path):
+    code = "import forebay as fb, pyarrow as pa\nfb.pack(pa.table({'i': [1]}), 'out', format='hdf5')"
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "FOREBAY_HDF5_HELPER": "none"}, capture_output=True, text=True)
+    assert "UnsupportedError" in run.stderr and "FOREBAY_HDF5_HELPER" in run.stderr and not (tmp_path / "out").exists()
+
+
+def test_a_dry_run_expects_the_size(tmp_path):
+    source = write(every_number(20_000), tmp_path / "src")
+    expected = fb.pack(source, tmp_path / "out", format="hdf5", dry_run=True).expected_bytes
+    written = fb.pack(source, tmp_path / "out", format="hdf5").written_bytes
+    assert 0.7 < expected / written < 1.4
+
+
+def test_a_file_that_may_not_grow_is_said(tmp_path):
+    source = write(every_number(40_000), tmp_path / "src")
+    limit = "import resource, sys, forebay as fb\nresource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))"
+    code = f"{limit}\nfb.pack(sys.argv[1], sys.argv[2], format='hdf5', shuffle='none')"
+    run = subprocess.run([sys.executable, "-c", code, source, tmp_path / "out"], capture_output=True, text=True)
+    assert "ReadError" in run.stderr and "File too large" in run.stderr, run.stderr
+    assert not list((tmp_path / "out").glob("part-*"))
+
+
+@needs_cli
+def test_what_is_killed_goes_on_to_the_same_bytes(tmp_path):
+    source = write(every_number(60_000), tmp_path / "src")
+    command = [CLI, "pack", source, "--format", "hdf5", "--codec", "gzip", "--rows-per-file", "5000", "--batch", "500", "--seed", "2", "--to"]
+    begun = time.monotonic()
+    subprocess.run([*command, tmp_path / "whole"], check=True, capture_output=True)
+    lasted, killed = time.monotonic() - begun, 0
+    for i in range(5):
+        process = subprocess.Popen([*command, tmp_path / "out"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            process.wait(lasted * (0.3 + 0.1 * i))
+            break
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            killed += 1
+    if process.returncode != 0:
+        subprocess.run([*command, tmp_path / "out"], check=True, capture_output=True)
+    assert killed
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_one_damaged_file_among_many_is_named(tmp_path):
+    source = tmp_path / "src"
+    source.mkdir()
+    for i in range(20):
+        pq.write_table(every_number(200, seed=i), source / f"{i:02}.parquet", compression="none")
+    damaged = (source / "13.parquet").read_bytes()
+    (source / "13.parquet").write_bytes(damaged[:3000] + b"\xff" * 3000 + damaged[6000:])
+    with pytest.raises(fb.ForebayError, match="13.parquet"):
+        fb.pack(source, tmp_path / "out", format="hdf5")
+    assert not list((tmp_path / "out").glob("part-*"))
+
+
+@needs_cli
+def test_inspect_says_what_a_pack_was_made_of(tmp_path):
+    subprocess.run([CLI, "pack", write(every_number(100), tmp_path / "src"), "--to", tmp_path / "out", "--format", "hdf5"], check=True, capture_output=True)
+    text = subprocess.run([CLI, "inspect", tmp_path / "out"], check=True, capture_output=True, text=True).stdout
+    assert "Packed" in text and "codec none" in text

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import forebay as fb
+from forebay import _forebay
 from pack_cases import contents, write
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -95,7 +96,7 @@ def test_neither_memory_nor_threads_nor_tasks_decide_a_byte(tmp_path, rows_per_f
     assert small.buckets > large.buckets
     tasks = fb.pack_tasks(source, tmp_path / "c", memory="24MiB", **options)
     pick = random.Random(3)
-    for phase in fb._pack.PHASES:
+    for phase in _forebay.pack_phases():
         mine = [task for task in tasks if task.phase == phase] * 2
         pick.shuffle(mine)
         for task in mine:
@@ -179,7 +180,7 @@ def test_a_plan_whose_counts_are_damaged_is_said(tmp_path):
     found = bytearray(plan.read_bytes())
     found[-40] ^= 1
     plan.write_bytes(found)
-    with pytest.raises(fb.ForebayError, match="plan' is damaged"):
+    with pytest.raises(fb.Error, match="plan' is damaged"):
         fb.pack_task(source, tmp_path / "out", "scatter:0", by="region")
 
 

@@ -53,7 +53,7 @@ static void random_set(model *m, model_set *s, const uint64_t *row_dims, uint32_
     store(m, s, pick(rng, 3) == 0, rng);
 }
 
-static uint64_t random_table(model *m, fby__random *rng)
+static inline uint64_t random_table(model *m, fby__random *rng)
 {
     *m = (model){.n_sets = 1 + pick(rng, pick(rng, 4) == 0 ? MAX_SETS : 3)};
     uint64_t row_dims[3], rows = 1;

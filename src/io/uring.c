@@ -1,11 +1,15 @@
 /*
- * io_uring: one thread owns the ring, submits and reaps; nobody else touches it.
+ * io_uring: one thread owns the ring, makes it, submits, reaps and unmakes it; nobody else touches it.
  *
  *     submit() ──list──► ring thread ──sqe──► kernel ──cqe──► ring thread ──► done()
  *         └──eventfd──────────┘ a read of it is always armed, so that waiting for the kernel is also waiting for work
  *
  * Submitting from the callers' threads would need a lock around the ring, held while the kernel copies pages that are
  * in memory. Those were tried on the calling thread already (try_now), so what comes here mostly waits for the device.
+ *
+ * The kernel keeps a list of the threads that made a ring or submitted to it, and when the ring is gone, it interrupts them in whatever
+ * they wait in (io_ring_exit_work: TWA_SIGNAL): a thread of the program would see its write to a pipe return early. A thread that has
+ * ended is not on the list.
  *
  * A request in flight has a slot; there are `depth` of them, the others wait in the list. A read that comes back short
  * is submitted again for the rest. Delays of fault injection are a linked timeout before the read, so that delayed
@@ -22,6 +26,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <liburing.h>
+#include <semaphore.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -54,10 +59,12 @@ typedef struct uring {
     pthread_t thread;
     int event_fd;
     unsigned depth;
+    sem_t started; /* the ring is there, or could not be made */
+    fby_status start_status;
+    fby_error *start_error; /* the creator's, which waits */
 
     /* ring thread only (and create, destroy) */
     struct io_uring ring;
-    bool has_ring;
     uint64_t event_value; /* the kernel writes here */
     slot *slots;          /* owned, depth of them */
     slot *free_slots;
@@ -236,19 +243,18 @@ static void give_up(uring *self, int sys_errno)
     }
 }
 
-static void *serve(void *arg)
+static void serve(uring *self)
 {
-    uring *self = arg;
     arm_event(self);
     for (;;) {
         bool stopping = take_incoming(self);
         start_requests(self);
         if (stopping && self->n_in_flight == 0 && !self->todo)
-            return NULL;
+            return;
         int result = io_uring_submit_and_wait(&self->ring, 1);
         if (result < 0 && result != -EINTR && result != -EAGAIN && result != -EBUSY) {
             give_up(self, -result);
-            return NULL;
+            return;
         }
         struct io_uring_cqe *cqe;
         while (io_uring_peek_cqe(&self->ring, &cqe) == 0) {
@@ -261,6 +267,60 @@ static void *serve(void *arg)
                 complete_read(self, (slot *)(uintptr_t)data, result);
         }
     }
+}
+
+static void destroy_ring(uring *self)
+{
+    (void)atomic_fetch_add_explicit(&g_rings, 1, memory_order_release);
+    io_uring_queue_exit(&self->ring);
+}
+
+/* FBY_E_UNSUPPORTED with the reason where the kernel has no io_uring for us. */
+static fby_status create_ring(uring *self, fby_error *err)
+{
+    /* Two entries a slot (a delayed read has a timeout before it) and the event; as many completions can be due. */
+    unsigned entries = 2 * self->depth + 1;
+    struct io_uring_params params = {.flags = IORING_SETUP_CLAMP};
+    int result;
+#ifdef IORING_SETUP_COOP_TASKRUN
+    /* Linux 5.19: no interrupts to a thread that comes back to the kernel by itself. */
+    params.flags |= IORING_SETUP_COOP_TASKRUN;
+    result = io_uring_queue_init_params(entries, &self->ring, &params);
+    if (result == -EINVAL) {
+        params = (struct io_uring_params){.flags = IORING_SETUP_CLAMP};
+        result = io_uring_queue_init_params(entries, &self->ring, &params);
+    }
+#else
+    result = io_uring_queue_init_params(entries, &self->ring, &params);
+#endif
+    if (result < 0)
+        return fby__fail(err, FBY_E_UNSUPPORTED, "io_uring is not available here: %s%s", strerror(-result),
+                         result == -EPERM    ? " (kernel.io_uring_disabled, or a container that forbids it)"
+                         : result == -ENOMEM ? " (kernels before 5.12 count it against `ulimit -l`)"
+                                             : "");
+    (void)atomic_fetch_add_explicit(&g_rings, 1, memory_order_acquire); /* reads the last value: a plain load need not */
+    struct io_uring_probe *probe = io_uring_get_probe_ring(&self->ring);
+    bool ok = probe && io_uring_opcode_supported(probe, IORING_OP_READ) && io_uring_opcode_supported(probe, IORING_OP_TIMEOUT) &&
+              (params.features & IORING_FEAT_NODROP) && params.sq_entries >= entries;
+    io_uring_free_probe(probe);
+    if (!ok) {
+        destroy_ring(self);
+        return fby__fail(err, FBY_E_UNSUPPORTED, "io_uring is too old here: Linux 5.6 is needed");
+    }
+    (void)io_uring_ring_dontfork(&self->ring); /* saves a child the pages; without it nothing is wrong */
+    return FBY_OK;
+}
+
+static void *live(void *arg)
+{
+    uring *self = arg;
+    const fby_status status = self->start_status = create_ring(self, self->start_error);
+    (void)sem_post(&self->started); /* where the ring could not be made, the creator joins this thread */
+    if (status == FBY_OK) {
+        serve(self);
+        destroy_ring(self);
+    }
+    return NULL;
 }
 
 /* ---- any thread ---- */
@@ -292,12 +352,9 @@ static fby_status submit(void *arg, fby__io_batch *batch, fby_error *err)
 
 static void release(uring *self)
 {
-    if (self->has_ring) {
-        (void)atomic_fetch_add_explicit(&g_rings, 1, memory_order_release);
-        io_uring_queue_exit(&self->ring);
-    }
     if (self->event_fd >= 0)
         (void)close(self->event_fd); /* holds no data */
+    sem_destroy(&self->started);
     pthread_mutex_destroy(&self->lock);
     fby__free(self->slots);
     fby__free(self);
@@ -314,41 +371,6 @@ static void destroy(void *arg)
     release(self);
 }
 
-/* FBY_E_UNSUPPORTED with the reason where the kernel has no io_uring for us. */
-static fby_status create_ring(uring *self, fby_error *err)
-{
-    /* Two entries a slot (a delayed read has a timeout before it) and the event; as many completions can be due. */
-    unsigned entries = 2 * self->depth + 1;
-    struct io_uring_params params = {.flags = IORING_SETUP_CLAMP};
-    int result;
-#ifdef IORING_SETUP_COOP_TASKRUN
-    /* Linux 5.19: no interrupts to a thread that comes back to the kernel by itself. */
-    params.flags |= IORING_SETUP_COOP_TASKRUN;
-    result = io_uring_queue_init_params(entries, &self->ring, &params);
-    if (result == -EINVAL) {
-        params = (struct io_uring_params){.flags = IORING_SETUP_CLAMP};
-        result = io_uring_queue_init_params(entries, &self->ring, &params);
-    }
-#else
-    result = io_uring_queue_init_params(entries, &self->ring, &params);
-#endif
-    if (result < 0)
-        return fby__fail(err, FBY_E_UNSUPPORTED, "io_uring is not available here: %s%s", strerror(-result),
-                         result == -EPERM    ? " (kernel.io_uring_disabled, or a container that forbids it)"
-                         : result == -ENOMEM ? " (kernels before 5.12 count it against `ulimit -l`)"
-                                             : "");
-    self->has_ring = true;
-    (void)atomic_fetch_add_explicit(&g_rings, 1, memory_order_acquire); /* reads the last value: a plain load need not */
-    struct io_uring_probe *probe = io_uring_get_probe_ring(&self->ring);
-    bool ok = probe && io_uring_opcode_supported(probe, IORING_OP_READ) && io_uring_opcode_supported(probe, IORING_OP_TIMEOUT) &&
-              (params.features & IORING_FEAT_NODROP) && params.sq_entries >= entries;
-    io_uring_free_probe(probe);
-    if (!ok)
-        return fby__fail(err, FBY_E_UNSUPPORTED, "io_uring is too old here: Linux 5.6 is needed");
-    (void)io_uring_ring_dontfork(&self->ring); /* saves a child the pages; without it nothing is wrong */
-    return FBY_OK;
-}
-
 static fby_status create(const fby__io_opts *opts, void **out, fby_error *err)
 {
     unsigned depth = opts->depth ? opts->depth : DEFAULT_DEPTH;
@@ -360,7 +382,9 @@ static fby_status create(const fby__io_opts *opts, void **out, fby_error *err)
         return fby__fail_nomem(err, "io_uring engine");
     self->event_fd = -1;
     self->depth = depth;
+    self->start_error = err;
     pthread_mutex_init(&self->lock, NULL);
+    (void)sem_init(&self->started, 0, 0); /* fails for large values only */
     self->slots = fby__calloc(depth, sizeof *self->slots);
     if (!self->slots) {
         status = fby__fail_nomem(err, "io_uring engine");
@@ -375,12 +399,16 @@ static fby_status create(const fby__io_opts *opts, void **out, fby_error *err)
         status = fby__fail_errno(err, errno, "cannot create an eventfd");
         goto fail;
     }
-    status = create_ring(self, err);
+    status = fby__thread_start(&self->thread, "forebay-ring", 0, live, self, err);
     if (status != FBY_OK)
         goto fail;
-    status = fby__thread_start(&self->thread, "forebay-ring", 0, serve, self, err);
-    if (status != FBY_OK)
+    while (sem_wait(&self->started) != 0) /* EINTR */
+        continue;
+    status = self->start_status;
+    if (status != FBY_OK) {
+        pthread_join(self->thread, NULL);
         goto fail;
+    }
     *out = self;
     return FBY_OK;
 fail:

@@ -451,6 +451,50 @@ static void a_ring_whose_descriptor_was_closed_fails_its_batches_and_ends(void *
     fby__file_unref(file);
 }
 
+enum { PIPED_BYTES = 440000 };
+
+static void *drain_slowly(void *pipe_end)
+{
+    static uint8_t bytes[8192];
+    size_t n = 0;
+    for (ssize_t got; n < PIPED_BYTES && (got = read(*(int *)pipe_end, bytes, sizeof bytes)) > 0; n += (size_t)got)
+        (void)usleep(300);
+    return (void *)(n == PIPED_BYTES ? pipe_end : NULL);
+}
+
+/* The kernel takes a ring apart after the fact, and must interrupt nobody but the engine's own thread. */
+static void a_write_that_waits_while_a_ring_is_taken_apart_is_whole(void **state)
+{
+    (void)state;
+    static uint8_t bytes[PIPED_BYTES];
+    fby__file *file = open_file(path_of("data"));
+    fby__random r = {.key = SEED, .stream = 8};
+    for (int i = 0; i < 40; i++) {
+        int ends[2];
+        pthread_t reader;
+        void *whole;
+        fby__io *io;
+        fby_error err;
+        if (fby__io_create(&(fby__io_opts){.kind = FBY__IO_URING}, &io, &err) != FBY_OK) {
+            print_message("skipped: %s\n", err.message);
+            skip();
+        }
+        job *j = random_job(FBY__IO_URING, file, &r, 20, 500);
+        submit(io, j, false);
+        expect_job(FBY__IO_URING, j);
+        free_job(j);
+        assert_int_equal(pipe(ends), 0);
+        assert_int_equal(pthread_create(&reader, NULL, drain_slowly, &ends[0]), 0);
+        fby__io_destroy(io);
+        assert_int_equal(write(ends[1], bytes, sizeof bytes), sizeof bytes);
+        assert_int_equal(pthread_join(reader, &whole), 0);
+        assert_non_null(whole);
+        close(ends[0]);
+        close(ends[1]);
+    }
+    fby__file_unref(file);
+}
+
 int main(void)
 {
     int failed = 0;
@@ -486,6 +530,7 @@ int main(void)
         cmocka_unit_test(bad_options_and_missing_buffers_are_refused),
         cmocka_unit_test(where_the_kernel_refuses_io_uring_and_preadv2_threads_read),
         cmocka_unit_test(a_ring_whose_descriptor_was_closed_fails_its_batches_and_ends),
+        cmocka_unit_test(a_write_that_waits_while_a_ring_is_taken_apart_is_whole),
     };
     return failed + cmocka_run_group_tests(particular, make_dir, remove_dir);
 }

@@ -355,6 +355,20 @@ static fby_status parse_choice(const fby__buf *image, fby__hash128 key, const fb
     return cursor.n == 0 ? FBY_OK : FBY_E_FORMAT;
 }
 
+/* Other threads may choose of the same samples: the first one's note stays. */
+static fby_status note_foreign_choice(fby__sample_base *base, fby_error *err)
+{
+    char *none = NULL;
+    fby__notes one = {0};
+    fby_status status = fby__notes_put(&one, err, "a choice of samples in the cache folder '%s' was not used: " FBY__CACHE_FOREIGN,
+                                       fby__dataset_cache_dir(base->ds));
+    if (status == FBY_OK &&
+        atomic_compare_exchange_strong_explicit(&base->choice_note, &none, one.text[0], memory_order_acq_rel, memory_order_acquire))
+        one.n = 0;
+    fby__notes_fini(&one);
+    return status;
+}
+
 fby_status fby__step_load(const fby__step_key *k, const fby_samples *s, fby_samples **out, bool *out_found, fby_error *err)
 {
     fby__buf image = {0};
@@ -384,6 +398,8 @@ fby_status fby__step_load(const fby__step_key *k, const fby_samples *s, fby_samp
         *out = chosen;
         *out_found = true;
     }
+    if (status == FBY_E_STATE)
+        return note_foreign_choice(s->base, err);
     return status == FBY_E_NOMEM ? fby__fail_nomem(err, "the samples") : FBY_OK;
 }
 

@@ -17,6 +17,7 @@ void fby__sample_base_clear(fby__sample_base *base)
     fby__free(base->groups);
     fby__free(base->stretches);
     fby__free(atomic_load_explicit(&base->shared_names, memory_order_relaxed));
+    fby__free(atomic_load_explicit(&base->choice_note, memory_order_relaxed));
     base->groups = NULL;
     base->stretches = NULL;
     base->n_stretches = base->cap_stretches = 0;
@@ -403,7 +404,11 @@ uint64_t fby_samples_count(const fby_samples *s)
 }
 fby_sample_kind fby_samples_kind(const fby_samples *s) { return s->base->kind; }
 uint64_t fby_samples_max_rows(const fby_samples *s) { return s->max_rows; }
-const char *fby_samples_note(const fby_samples *s, size_t i) { return fby__notes_at(&s->base->notes, i); }
+const char *fby_samples_note(const fby_samples *s, size_t i)
+{
+    const fby__sample_base *base = s->base;
+    return i == base->notes.n ? atomic_load_explicit(&base->choice_note, memory_order_acquire) : fby__notes_at(&base->notes, i);
+}
 uint64_t fby_samples_files_dropped(const fby_samples *s) { return s->base->dropped.files; }
 const fby_dataset *fby__samples_dataset(const fby_samples *s) { return s->base->ds; }
 bool fby__samples_group_by(const fby_samples *s, const char *column)

@@ -72,6 +72,7 @@ typedef struct fby__sample_base {
     fby__block_groups *groups;       /* owned: GROUPS, one a block */
     fby__hash128 hash;               /* of the options */
     _Atomic(uint8_t *) shared_names; /* owned: see fby__file_names_shared; acq_rel where it is made, which pairs with acquire */
+    _Atomic(char *) choice_note;     /* owned, the note behind the others: of a choice on disk that was not used; as shared_names */
 } fby__sample_base;
 
 /** Starts that are a stride apart. */

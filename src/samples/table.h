@@ -46,7 +46,7 @@ uint64_t fby__key_hash(const fby__value *value);
  * Compare the key of the first and the last row of each group, all of them, with the table's. What has been found right is remembered in the
  * cache directory. The groups are in order. FBY_E_DATA: a row that has another key, with file, row and both keys.
  */
-fby_status fby__key_check_run(const fby__key_check *k, const fby__sample_base *base, const fby__table_group *groups, uint64_t n,
-                              int n_threads, fby_error *err);
+fby_status fby__key_check_run(const fby__key_check *k, fby__sample_base *base, const fby__table_group *groups, uint64_t n, int n_threads,
+                              fby_error *err);
 
 #endif

@@ -171,8 +171,8 @@ static void remembered_name(const comparison *c, char out[64])
     (void)snprintf(out, 64, "%s.fbychecked", text);
 }
 
-fby_status fby__key_check_run(const fby__key_check *k, const fby__sample_base *base, const fby__table_group *groups, uint64_t n,
-                              int n_threads, fby_error *err)
+fby_status fby__key_check_run(const fby__key_check *k, fby__sample_base *base, const fby__table_group *groups, uint64_t n, int n_threads,
+                              fby_error *err)
 {
     comparison c = {.check = k, .base = base, .groups = groups, .n = n, .lock = PTHREAD_MUTEX_INITIALIZER};
     const char *dir = fby__dataset_is_settled(base->ds) ? fby__dataset_cache_dir(base->ds) : NULL;
@@ -181,18 +181,21 @@ fby_status fby__key_check_run(const fby__key_check *k, const fby__sample_base *b
     if (!k->on)
         return FBY_OK;
     remembered_name(&c, name);
-    const bool known = dir && fby__cache_read(dir, name, sizeof CHECKED, &image) == FBY_OK;
+    fby_status status = dir ? fby__cache_read(dir, name, sizeof CHECKED, &image) : FBY_E_IO;
     fby__buf_fini(&image);
-    if (known)
+    if (status == FBY_OK)
         return FBY_OK;
-    fby_status status = fby__read_columns(&(fby__column_reader){.ds = base->ds,
-                                                                .columns = &k->column,
-                                                                .n_columns = 1,
-                                                                .n_threads = n_threads,
-                                                                .user = &c,
-                                                                .wanted = wanted_rows,
-                                                                .column = compare_rows},
-                                          err);
+    if (status == FBY_E_STATE)
+        FBY__TRY(fby__notes_put(&base->notes, err,
+                                "an earlier check of the index table, in the cache folder '%s', was not used: " FBY__CACHE_FOREIGN, dir));
+    status = fby__read_columns(&(fby__column_reader){.ds = base->ds,
+                                                     .columns = &k->column,
+                                                     .n_columns = 1,
+                                                     .n_threads = n_threads,
+                                                     .user = &c,
+                                                     .wanted = wanted_rows,
+                                                     .column = compare_rows},
+                               err);
     pthread_mutex_destroy(&c.lock);
     if (status != FBY_OK)
         return c.other ? fail_other(&c, n_threads, err) : status;

@@ -197,9 +197,14 @@ def test_the_keys_of_a_table_are_compared_once(tmp_path):
     def groups(table):
         ds = fb.open(tmp_path / "batch_{batch_id}.parquet", cache_dir=cache)
         samples = ds.groups("event_id", table=table, file="batch_id", **INDEX)
-        return len(samples), len(list(cache.glob("*.fbychecked")))
+        return samples.notes, len(list(cache.glob("*.fbychecked")))
 
-    assert groups(meta)[1] == 1 and groups(meta)[1] == 1
+    assert groups(meta)[1] == 1 and groups(meta) == ([], 1)
+    (checked,) = cache.glob("*.fbychecked")
+    checked.chmod(0o666)
+    (note,), _ = groups(meta)  # and writes its own in its place
+    assert note.startswith("an earlier check of the index table") and note.endswith("it belongs to another user, or others may write to it")
+    assert groups(meta) == ([], 1)
     shifted = meta.set_column(meta.schema.get_field_index("event_id"), "event_id", pa.array(meta["event_id"].to_numpy() + 7))
     with pytest.raises(fb.DataError, match="the index table is not one of these files"):
         groups(shifted)

@@ -141,8 +141,11 @@ static void a_file_of_other_samples_is_not_taken(void **state)
 /* Is that said of the samples, beside what is said of them anyway? */
 static bool is_noted(const fby_samples *s)
 {
-    const char *note = fby_samples_note(s, 0);
-    return note && strstr(note, "was not used: it belongs to another user, or others may write to it");
+    const char *note;
+    for (size_t i = 0; (note = fby_samples_note(s, i)); i++)
+        if (strstr(note, "was not used: it belongs to another user, or others may write to it"))
+            return true;
+    return false;
 }
 
 static void a_file_that_others_may_write_is_not_taken_and_noted(void **state)
@@ -277,6 +280,29 @@ static void remove_choices(void)
         assert_int_equal(unlink(path), 0);
 }
 
+static void a_kept_choice_that_others_may_write_is_not_taken_and_noted(void **state)
+{
+    (void)state;
+    char path[300];
+    for (int which = 0; which < N_STEPS; which++) {
+        fby_dataset *ds = n_old_files(MANY_FILES);
+        fby_samples *rows = all_rows(ds), *want = must_step(which, 2, rows);
+        assert_false(is_noted(want));
+        assert_int_equal(cache_files(".fbychoice", path, sizeof path), which == 3 ? 2 : 1);
+        assert_int_equal(chmod(path, 0666), 0);
+        fby_samples *found = must_step(which, 2, rows); /* and writes its own in its place */
+        assert_same(want, found);
+        assert_true(is_noted(found));
+        fby_samples *later = all_rows(ds), *again = must_step(which, 2, later);
+        assert_false(is_noted(again));
+        fby_samples *const all[] = {again, later, found, want, rows};
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            fby_samples_close(all[i]);
+        remove_choices();
+        fby_dataset_close(ds);
+    }
+}
+
 static void any_damage_of_a_kept_choice_makes_it_absent(void **state)
 {
     (void)state;
@@ -372,6 +398,7 @@ static void steps_survive_any_failing_allocation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_kept_choice_that_others_may_write_is_not_taken_and_noted, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(any_damage_of_a_kept_choice_makes_it_absent, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(a_kept_choice_is_not_read_again_and_another_is, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(steps_survive_any_failing_allocation, setup_dir, teardown_dir),

@@ -5,6 +5,7 @@
  * 8 bytes), and requests of 20 bytes for objects that the file has. Requests for a file as it is run here. With patches, libhdf5 may crash,
  * which in the program is contained: those run in a fork, whose end is told apart by whose code is innermost on the stack. Nobody's,
  * the helper's own or the client's (whatever the helper answers, the client must be able to take apart) is a finding, libhdf5's is none.
+ * Like the program, a fork serves on until it ends, for some inputs at most: forking takes longer than an input.
  *
  * Correct is an answer of the protocol to every request that makes sense.
  */
@@ -21,10 +22,11 @@
 #include <sys/wait.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+__attribute__((visibility("default"))) void __asan_on_error(void);
 uint8_t *helper_counters(size_t *out_n); /* helper_under_test.c */
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 
-enum { PATCH = 11, REQUEST = 20, MAX_REQUESTS = 8, MAX_OBJECTS = 64, MAX_RESULT = 1 << 24, CPU_SECONDS = 20 };
+enum { PATCH = 11, REQUEST = 20, MAX_REQUESTS = 8, MAX_OBJECTS = 64, MAX_RESULT = 1 << 24, CPU_SECONDS = 20, FORK_INPUTS = 100 };
 enum { FINE, OURS = 101, OF_LIBHDF5 = 102 }; /* how a fork ends */
 enum { PROMISED = 1, ANYWHERE = 2, RAW = 4, SHORT = 8, OTHER_FILE = 16, NO_OBJECT = 32, WRONG_SIZE = 64, FAR = 128 };
 
@@ -51,14 +53,14 @@ typedef struct subject {
 
 static subject subjects[N_FILES];
 static char folder[64];
-static unsigned n_forks, n_of_libhdf5; /* forks, and how many ended in libhdf5 */
+static unsigned n_forks, n_changed, n_of_libhdf5; /* forks, files that were changed, and how many of those ended in libhdf5 */
 
 static void clean_up(void)
 {
     for (unsigned i = 0; i < N_FILES; i++)
         (void)unlink(subjects[i].path);
     (void)rmdir(folder);
-    (void)fprintf(stderr, "%u of %u changed files ended libhdf5\n", n_of_libhdf5, n_forks);
+    (void)fprintf(stderr, "%u of %u changed files ended libhdf5, %u forks\n", n_of_libhdf5, n_changed, n_forks);
 }
 
 /* ---- requests ---- */
@@ -175,14 +177,25 @@ static void ask_all(const subject *s, const uint8_t *data, size_t n)
 
 /* ---- whose fault ---- */
 
-static uint8_t *shared_counters; /* shared with forks: the helper's counters when one ends */
+/* Shared with forks. */
+static struct {
+    unsigned subject;
+    size_t n;
+    uint8_t requests[MAX_REQUESTS * REQUEST];
+    uint8_t counters[]; /* the helper's, behind the input or when the fork ended */
+} * shared;
+
+static pid_t the_fork; /* 0: there is none */
+static int fork_end;   /* a byte there is an input; a byte from there, that it is done */
+static unsigned n_inputs;
+static bool in_fork;
 
 static void keep_counters(void)
 {
     size_t n;
     const uint8_t *counters = helper_counters(&n);
     if (n)
-        memcpy(shared_counters, counters, n);
+        memcpy(shared->counters, counters, n);
 }
 
 /* A fork has met its end: the innermost code on its stack that is the helper's or libhdf5's has done it. */
@@ -210,60 +223,120 @@ static void judge_signal(int number)
     judge();
 }
 
+/* Before a report is made, which would have the symbols looked up. */
+void __asan_on_error(void)
+{
+    if (in_fork)
+        judge();
+}
+
 static void be_judged(void)
 {
     static const int SIGNALS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPROF, SIGTRAP};
     static uint8_t stack[1 << 16];
     struct sigaction action = {.sa_handler = judge_signal, .sa_flags = SA_ONSTACK | SA_NODEFER};
-    const struct itimerval limit = {.it_value = {.tv_sec = CPU_SECONDS}};
     (void)sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
     for (size_t i = 0; i < sizeof SIGNALS / sizeof *SIGNALS; i++)
         (void)sigaction(SIGNALS[i], &action, NULL);
     if (__sanitizer_set_death_callback)
         __sanitizer_set_death_callback(judge);
-    (void)setitimer(ITIMER_PROF, &limit, NULL);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);                   /* where libFuzzer's own limit ends the fuzzer */
     const int null = open("/dev/null", O_WRONLY | O_CLOEXEC); /* a report on libhdf5 helps nobody; of the others there is another one */
     if (null >= 0)
         (void)dup2(null, STDERR_FILENO);
 }
 
+static void serve_inputs(int end)
+{
+    const struct itimerval limit = {.it_value = {.tv_sec = CPU_SECONDS}};
+    size_t n;
+    uint8_t *counters = helper_counters(&n);
+    char byte;
+    in_fork = true;
+    be_judged();
+    while (read(end, &byte, 1) == 1) {
+        (void)setitimer(ITIMER_PROF, &limit, NULL);
+        if (n)
+            memset(counters, 0, n);
+        ask_all(&subjects[shared->subject], shared->requests, shared->n);
+        keep_counters();
+        if (write(end, &byte, 1) != 1)
+            break;
+    }
+    _exit(FINE);
+}
+
+static bool start_fork(void)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return false;
+    the_fork = fork();
+    if (the_fork == 0) {
+        (void)close(ends[0]);
+        serve_inputs(ends[1]);
+    }
+    (void)close(ends[1]);
+    fork_end = ends[0];
+    n_inputs = 0;
+    n_forks += the_fork > 0;
+    if (the_fork < 0) {
+        (void)close(ends[0]);
+        the_fork = 0;
+    }
+    return the_fork > 0;
+}
+
+/* How the fork ended. */
+static int end_fork(void)
+{
+    int status = 0;
+    (void)close(fork_end);
+    while (waitpid(the_fork, &status, 0) < 0 && errno == EINTR)
+        continue;
+    the_fork = 0;
+    return status;
+}
+
 static void ask_in_a_fork(const subject *s, const uint8_t *data, size_t n)
 {
     size_t n_counters;
-    int status = 0;
     uint8_t *counters = helper_counters(&n_counters);
-    if (n_counters)
-        memset(shared_counters, 0, n_counters);
-    const pid_t child = fork();
-    if (child < 0)
+    char byte = 0;
+    ssize_t got;
+    if (!the_fork && !start_fork())
         return;
-    if (child == 0) {
-        be_judged();
-        ask_all(s, data, n);
-        keep_counters();
-        _exit(FINE);
-    }
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        continue;
+    shared->subject = (unsigned)(s - subjects);
+    shared->n = n < sizeof shared->requests ? n : sizeof shared->requests;
+    memcpy(shared->requests, data, shared->n);
     if (n_counters)
-        memcpy(counters, shared_counters, n_counters);
-    n_forks++;
+        memset(shared->counters, 0, n_counters);
+    n_inputs++;
+    n_changed++;
+    got = send(fork_end, &byte, 1, MSG_NOSIGNAL);
+    while (got == 1 && (got = read(fork_end, &byte, 1)) < 0 && errno == EINTR)
+        got = 1;
+    const int status = got != 1 || n_inputs == FORK_INPUTS ? end_fork() : 0;
+    if (n_counters)
+        memcpy(counters, shared->counters, n_counters);
     n_of_libhdf5 += WIFEXITED(status) && WEXITSTATUS(status) == OF_LIBHDF5;
     if (WIFEXITED(status) && (WEXITSTATUS(status) == FINE || WEXITSTATUS(status) == OF_LIBHDF5))
         return;
-    (void)fprintf(stderr, "a fork ended with status %#x: once more, here\n", (unsigned)status);
+    (void)fprintf(stderr, "a fork ended with status %#x at its input %u: once more, here\n", (unsigned)status, n_inputs);
     ask_all(s, data, n);
     abort();
 }
 
 /* ---- the files ---- */
 
+/* With a time of its own each: the helper keeps files open that are as they were, and a clock's tick is longer than an input. */
 static int write_whole(const char *path, const uint8_t *data, size_t n)
 {
-    FILE *f = fopen(path, "wbe");
-    const bool whole = f && fwrite(data, 1, n, f) == n;
-    return f && fclose(f) == 0 && whole ? 0 : -1;
+    static time_t time;
+    const struct timespec times[2] = {{.tv_sec = ++time}, {.tv_sec = time}};
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    const bool whole = fd >= 0 && write(fd, data, n) == (ssize_t)n && futimens(fd, times) == 0;
+    return fd >= 0 && close(fd) == 0 && whole ? 0 : -1;
 }
 
 static void list_objects(subject *s)
@@ -308,8 +381,8 @@ static void start(void)
         abort();
     (void)atexit(clean_up); /* forks end without it */
     (void)helper_counters(&n);
-    shared_counters = mmap(NULL, n + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared_counters == MAP_FAILED)
+    shared = mmap(NULL, sizeof *shared + n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
         abort();
     for (unsigned i = 0; i < N_FILES; i++) {
         subject *s = &subjects[i];

@@ -172,3 +172,25 @@ def test_the_lines_of_each_port_are_those_of_the_docs(name):
     assert row, f"docs/migration.md has no row for recipes/{name}"
     found = [lines_of_code(ROOT / "recipes" / name / f"{module}.py") for module in ("baseline", "loader")]
     assert [int(row[1]), int(row[2])] == found
+
+
+TITLES = {"hydrology": "Hydrology", "neutrino": "Neutrino telescope", "linkage": "Record linkage", "jets": "Jets", "leak": "Leak detection"}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_lines_of_the_migration_are_those_of_the_recipe(name):
+    """Every line of code that docs/migration-recipes.md quotes stands in the recipe."""
+
+    def code(*modules):
+        return " ".join("".join((ROOT / "recipes" / name / f"{module}.py").read_text() for module in modules).split())
+
+    text = (ROOT / "docs/migration-recipes.md").read_text()
+    section = re.search(rf"^## {TITLES[name]}\n(.*?)(?=^## |\Z)", text, re.M | re.S)[1]
+    rows = re.findall(r"^\| (.+?) \| (.+?) \| (.*?) ?\|$", section, re.M)[1:]
+    assert len(rows) >= 8
+    for today, ours, _ in rows:
+        for cell, where in ((today, code("baseline")), (ours, code("loader", "train"))):
+            quoted = re.findall(r"`([^`]+)`", cell)
+            assert quoted or cell == "nothing"
+            for line in quoted:
+                assert line in where, f"recipes/{name}: {line}"

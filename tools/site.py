@@ -6,9 +6,11 @@ inside the site, and MkDocs can check them all: a link or an anchor that leads n
 
     build-docs/pages/index.md          README.md
     build-docs/pages/**/*.md           the other pages, where they lie in the repository
+    build-docs/pages/**/notebook.md    notebooks: their text and their code
     build-docs/pages/source/….md       files that pages link to, as code; folders, as lists
     build-docs/pages/reference/        python.md, from docstrings by mkdocstrings; c.md, the public headers
 """
+import json
 import os
 import re
 import shutil
@@ -45,6 +47,8 @@ class Site:
         if target in self.folders:
             return f"{target}/README.md" if f"{target}/README.md" in self.files else self.source(target)
         path = Path(target)
+        if path.suffix == ".ipynb" and target in self.files:
+            return str(path.with_suffix(".md"))
         if target not in self.files or not (path.suffix in {*TEXTS, ".md", ".png", ".svg"} or path.name in ("LICENSE", "Makefile", "Containerfile")):
             return None
         return target if target.endswith((".md", ".png", ".svg")) else self.source(target)
@@ -85,12 +89,20 @@ class Site:
         for name in sorted(self.files):
             if name.endswith(".md") and not name.startswith((".github/", "tests/")):
                 self.write(self.place(name), self.rewrite(name, (ROOT / name).read_text(encoding="utf-8")))
+            elif name.endswith(".ipynb"):
+                self.write(self.place(name), self.rewrite(name, self.notebook(name)))
             elif name.endswith((".png", ".svg")) and name.startswith("docs/"):
                 (PAGES / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(ROOT / name, PAGES / name)
         self.reference()
         for target in sorted(self.sources):
             self.write(f"source/{target}.md", self.folder(target) if target in self.folders else self.code(target))
+
+    def notebook(self, name):
+        """Its cells as a page; the outputs are those of whoever runs it."""
+        cells = json.loads((ROOT / name).read_text(encoding="utf-8"))["cells"]
+        texts = ["".join(cell["source"]) for cell in cells]
+        return "\n\n".join(f"```python\n{text}\n```" if cell["cell_type"] == "code" else text for cell, text in zip(cells, texts)) + "\n"
 
     def code(self, target):
         text = (ROOT / target).read_text(encoding="utf-8", errors="replace")

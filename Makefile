@@ -20,7 +20,7 @@ C_FILES = $(shell git ls-files -co --exclude-standard -- '*.c' '*.h' | grep -v '
 PYTHON_INPUTS = $(shell find src include python helper cli cmake CMakeLists.txt pyproject.toml -type f -not -name '*.pyc' 2>/dev/null)
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build python wheels wheels-twice sdist matrix deb test check check-all asan ubsan tsan aarch64 aarch64-python fuzz fuzz-smoke fuzz-long fuzz-seeds FORCE faults budgets regressions interrupts kills bench demo recipes recipes-bench docs fmt fmt-check lint install clean
+.PHONY: help setup build python wheels wheels-twice sdist matrix deb test check check-all asan ubsan tsan aarch64 aarch64-python fuzz fuzz-smoke fuzz-long fuzz-seeds FORCE faults budgets regressions interrupts kills bench demo recipes recipes-setup recipes-bench docs fmt fmt-check lint install clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -189,11 +189,13 @@ bench: setup build python ## Benchmarks beside the rivals (minutes); see bench/R
 demo: setup build python ## Make a data set, race the PyTorch DataLoader, train a model: a table, a verdict and a picture
 	$(PY) bench/demo.py
 
-recipes: setup $(VENV)/.stamp-frameworks build python ## Train the recipes on small data, today's loader beside Forebay's: tables and pictures
+recipes-setup: setup $(VENV)/.stamp-frameworks build python ## What the recipes need, into .venv: packages, library, command
+
+recipes: recipes-setup ## Train the recipes on small data, today's loader beside Forebay's: tables and pictures
 	@for name in leak jets linkage neutrino hydrology nanoaod weather; do echo; echo "$$name"; $(PY) recipes/$$name/train.py --both || exit 1; done
 
-recipes-bench: setup $(VENV)/.stamp-frameworks build python ## The recipes at larger sizes, over seeds, with each loader its owner has: recipes/results.md; SIZE=medium|large
-	$(PY) recipes/bench.py --size $(or $(SIZE),medium)
+recipes-bench: recipes-setup ## The recipes at larger sizes, over seeds, with each loader its owner has: recipes/results.md; SCALE=medium|bench
+	$(PY) recipes/bench.py --scale $(or $(SCALE),medium)
 
 build-docs/venv/.stamp: tools/docs-requirements.txt
 	@tools/setup.sh venv build-docs/venv $<

@@ -17,6 +17,7 @@ import json
 import logging
 import math
 import pathlib
+import shutil
 import sys
 import time
 import warnings
@@ -33,6 +34,8 @@ import forebay.lightning
 from recipes.meter import Meter
 
 OURS, IN_ORDER = "forebay", "forebay-in-order"
+RECIPES = pathlib.Path(__file__).parent
+SCALES = ("small", "medium", "bench", "full")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -321,23 +324,31 @@ def diagnose(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loa
     return asks.diagnosis
 
 
+def count(text: str) -> int:
+    """An argument that is a number from 1 on."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return int(text)
+
+
 def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     """What every train.py takes."""
     parser = argparse.ArgumentParser(description=f"Train the recipe {recipe.name!r}.")
     add, defaults = parser.add_argument, {"batch_size": 256, "epochs": 2, "learning_rate": 1e-3, "memory": "512MiB", "points": 8, **recipe.defaults}
-    add("--data", type=pathlib.Path, help="folder of the data; by default recipes/<name>/data, generated when it is not there")
-    add("--scale", default="small", choices=("small", "bench", "full"), help="of what is generated")
-    add("--loaders", nargs="+", choices=(OURS, IN_ORDER, *recipe.loaders), help="which to train with, one after the other")
-    add("--today", action="store_true", help="the owner's loader")
-    add("--both", action="store_true", help="today's loader, and Forebay's: a table, a verdict and a picture")
+    add("--data", type=pathlib.Path, help="folder of the data, generated when it is not there; by default recipes/<name>/data, data-<scale> of other scales")
+    add("--scale", choices=SCALES, help="of the data: small where they are generated; data of another scale are refused")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--loaders", nargs="+", choices=(OURS, IN_ORDER, *recipe.loaders), help="which to train with, one after the other")
+    which.add_argument("--today", action="store_true", help="the owner's loader")
+    which.add_argument("--both", action="store_true", help="today's loader, and Forebay's: a table, a verdict and a picture")
     add("--order", action="store_true", help="and Forebay's without shuffling")
-    add("--seeds", type=int, default=1, help="so many runs, with seeds from --seed on")
+    add("--seeds", type=count, default=1, help="so many runs, with seeds from --seed on")
     add("--seed", type=int, default=0)
-    add("--batch-size", type=int, default=defaults["batch_size"])
-    add("--epochs", type=int, default=defaults["epochs"])
-    add("--batches", type=int, help="at most so many batches an epoch")
-    add("--max-seconds", type=int, help="end training then, wherever it is")
-    add("--points", type=int, default=defaults["points"], help="how often the network is kept on the way, to be evaluated at the end")
+    add("--batch-size", type=count, default=defaults["batch_size"])
+    add("--epochs", type=count, default=defaults["epochs"])
+    add("--batches", type=count, help="at most so many batches an epoch")
+    add("--max-seconds", type=count, help="end training then, wherever it is")
+    add("--points", type=count, default=defaults["points"], help="how often the network is kept on the way, to be evaluated at the end")
     add("--target", type=float, default=recipe.target, help="a score to reach: the seconds that takes are measured, set-up with them")
     add("--learning-rate", type=float, default=defaults["learning_rate"])
     add("--memory", default=defaults["memory"], help="the loader's budget")
@@ -345,11 +356,11 @@ def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     add("--torch-threads", type=int, help="for the network on a CPU; the loaders' are theirs")
     add("--device", default="auto", help="as Lightning's accelerator: auto, cpu, gpu, …")
     add("--precision", default="32-true", help="as Lightning's: 32-true, bf16-mixed, 16-mixed")
-    add("--accumulate", type=int, default=1, help="batches a step of the optimizer")
+    add("--accumulate", type=count, default=1, help="batches a step of the optimizer")
     add("--compile", action="store_true", help="torch.compile the network")
     add("--gradient-checkpointing", action="store_true", help="compute activations again instead of keeping them (jets, neutrino)")
     add("--checkpoints", type=pathlib.Path, help="folder for Lightning's checkpoints, which hold the place in the data too; the last is end.ckpt")
-    add("--checkpoint-every", type=int, default=100, help="batches")
+    add("--checkpoint-every", type=count, default=100, help="batches")
     add("--resume", help="a checkpoint to go on from, in the middle of an epoch too")
     add("--diagnose", action="store_true", help="measure what limits training with each loader instead: fb.diagnose, and pages in the data's folder")
     add("--seconds", type=float, default=5, help="of each measurement of --diagnose")
@@ -361,6 +372,29 @@ def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     return parser
 
 
+def generated(folder: pathlib.Path, generate: Callable[[pathlib.Path], Any]) -> None:
+    """What `generate` writes, under another name until it is whole."""
+    print(f"generating data in {folder}", file=sys.stderr)
+    partial = folder.with_name(f"{folder.name}-partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    generate(partial)
+    partial.rename(folder)
+
+
+def ready(recipe: Recipe, folder: pathlib.Path, scale: str | None) -> None:
+    """Data of a scale in the folder: generated where there are none, refused where they are others."""
+    note = folder / ".scale"
+    if not folder.exists():
+        made = scale or "small"
+        generated(folder, lambda partial: recipe.generate(partial, made))
+        note.write_text(made)
+        return
+    found = f"scale {note.read_text()!r}" if note.exists() else "a scale that is not known"
+    if scale and found != f"scale {scale!r}":
+        cure = "leave --scale out to train on what is there, or name another folder with --data"
+        raise SystemExit(f"train.py: {folder} has data of {found}, not {scale!r}: {cure}")
+
+
 def prepare(recipe: Recipe, argv: list[str] | None) -> tuple[argparse.Namespace, pathlib.Path, list[str]]:
     """The arguments, the folder with the data, which loaders."""
     args = arguments(recipe).parse_args(argv)
@@ -368,10 +402,8 @@ def prepare(recipe: Recipe, argv: list[str] | None) -> tuple[argparse.Namespace,
         logging.getLogger(name).setLevel(logging.ERROR)
     for module in ("lightning", "torch"):
         warnings.filterwarnings("ignore", module=module)
-    folder = args.data or pathlib.Path(__file__).parent / recipe.name / "data"
-    if not folder.exists():
-        print(f"generating data of scale {args.scale!r} in {folder}", file=sys.stderr)
-        recipe.generate(folder, args.scale)
+    folder = args.data or RECIPES / recipe.name / ("data" if args.scale in (None, "small") else f"data-{args.scale}")
+    ready(recipe, folder, args.scale)
     loaders = args.loaders or (["today"] if args.today else ["today", OURS] if args.both else [OURS])
     loaders = list(dict.fromkeys([*loaders, *[IN_ORDER] * (args.order and not args.alone)]))
     if (args.checkpoints or args.resume) and len(loaders) * args.seeds > 1:

@@ -1,6 +1,6 @@
 """Makes basins as rainfall-runoff modellers keep them: one Parquet file of daily rows a basin, and tables of static attributes.
 
-    python recipes/hydrology/generate.py OUT [--scale small|bench|full] [--basins N] [--years 20 45] [--forcings N] [--attributes N] [--seed N]
+    python recipes/hydrology/generate.py OUT [--scale small|medium|bench|full] [--basins N] [--years 20 45] [--forcings N] [--attributes N] [--seed N]
 
     OUT/series/<region>/<gauge_id>.parquet          date, gauge_id, streamflow, forcings; one row group, SNAPPY, dictionaries, all OPTIONAL
     OUT/attributes/attributes_caravan_<region>.parquet, attributes_hydroatlas_<region>.parquet
@@ -23,6 +23,7 @@ TARGET = "streamflow"
 NAMES = ("prcp", "tmin", "tmax", "srad", "vp", "pet", "swe", "wind_u", "wind_v", "soil_1", "soil_2", "soil_3", "soil_4", "press", "dew")
 SCALES = {
     "small": dict(basins=12, years=(8.0, 10.0), forcings=6, attributes=8),
+    "medium": dict(basins=60, years=(20, 30), forcings=6, attributes=8),
     "bench": dict(basins=400, years=(20, 45), forcings=15, attributes=30),
     "full": dict(basins=10_000, years=(20, 45), forcings=15, attributes=200),
 }

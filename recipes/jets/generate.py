@@ -1,6 +1,6 @@
 """Makes jets as HDF5: particles, the features of their pairs as a flat upper triangle padded with -999, labels.
 
-    python recipes/jets/generate.py OUT [--scale small|bench|full] [--files N] [--events N] [--particles N] [--features N] [--flat]
+    python recipes/jets/generate.py OUT [--scale small|medium|bench|full] [--files N] [--events N] [--particles N] [--features N] [--flat]
                                         [--chunk N] [--seed N]
 
     OUT/train_<i>.h5   feature_matrix (N, P, F) float32, or (N, P·F) with --flat; adjacency_matrix (N, P(P-1)/2, 4) float32; labels (N) int64;
@@ -21,6 +21,7 @@ PAIR_FEATURES = ("ln_dr", "ln_kt", "ln_z", "ln_m2")
 PAD = -999.0
 SCALES = {
     "small": dict(files=4, events=700, particles=16, features=9, chunk=100),
+    "medium": dict(files=8, events=2_000, particles=32, features=9, chunk=1_000),
     "bench": dict(files=4, events=5_000, particles=128, features=9, chunk=1_000),
     "full": dict(files=100, events=100_000, particles=128, features=17, chunk=1_000),
 }

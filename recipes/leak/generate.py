@@ -1,6 +1,6 @@
 """Makes mel spectrograms of listening posts on water pipes: one HDF5 file a split, five axes, one label a recording.
 
-    python recipes/leak/generate.py OUT [--scale small|bench|full] [--files N] [--long N] [--short N] [--mels N] [--frames N] [--dtype float16]
+    python recipes/leak/generate.py OUT [--scale small|medium|bench|full] [--files N] [--long N] [--short N] [--mels N] [--frames N] [--dtype float16]
                                         [--channel] [--gzip] [--seed N]
 
     OUT/{train,val,test}.h5    segments_mel (files, long, short, [1,] mels, frames); labels (files) int16; attributes labels_json, config_json
@@ -18,6 +18,7 @@ import numpy as np
 LABELS = ("leak", "no_leak", "pump", "street")
 SCALES = {
     "small": dict(files=60, long=7, short=3, mels=32, frames=1),
+    "medium": dict(files=800, long=20, short=3, mels=32, frames=1),
     "bench": dict(files=7_913, long=79, short=3, mels=32, frames=1),
     "full": dict(files=79_130, long=79, short=3, mels=64, frames=4),
 }

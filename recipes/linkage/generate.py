@@ -1,11 +1,12 @@
 """Makes encoded records for linkage: identifying columns, their Bloom filter, a number.
 
-    python recipes/linkage/generate.py OUT [--scale small|bench|full] [--rows N] [--bits N] [--seed N]
+    python recipes/linkage/generate.py OUT [--scale small|medium|bench|full] [--rows N] [--bits N] [--seed N]
 
     OUT/records.tsv        first_name, surname, birth_date, zip, city, bloomfilter ('0' and '1'), uid
     OUT/text.parquet       the same as Parquet
     OUT/packed.parquet     bloomfilter as bytes of eight bits, the first bit the highest
     OUT/base64.parquet     bloomfilter as base64 of these bytes
+    OUT/validation, test   the same of a tenth as many other records
 
 Every two-gram of a record sets ten bits of its filter, which a keyed hash finds, so that the grams can be learnt from the bits. A few names have
 a space, a hyphen, a quote, an accent or capitals in them; a few cities are missing.
@@ -19,7 +20,13 @@ import pathlib
 import numpy as np
 import pandas as pd
 
-SCALES = {"small": dict(rows=4_000, bits=1024), "bench": dict(rows=1_000_000, bits=1024), "full": dict(rows=10_000_000, bits=1024)}
+SCALES = {
+    "small": dict(rows=4_000, bits=1024),
+    "medium": dict(rows=10_000, bits=1024),
+    "bench": dict(rows=1_000_000, bits=1024),
+    "full": dict(rows=10_000_000, bits=1024),
+}
+FOLDERS = {"train": ".", "val": "validation", "test": "test"}
 HASHES = 10
 SYLLABLES = "an ber cor da el fi gus hen is jo ka la mar nor ol per qui ro sa ti ur vik wal xa yv zo".split()
 
@@ -43,7 +50,7 @@ def names(rng, n):
 
 
 def generate(out, rows=4_000, bits=1024, seed=0):
-    """Write everything; returns the records as a DataFrame."""
+    """Write the records of one folder; returns them as a DataFrame."""
     out = pathlib.Path(out)
     out.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(seed)
@@ -76,6 +83,14 @@ def generate(out, rows=4_000, bits=1024, seed=0):
     return table
 
 
+def generate_parts(out, rows=4_000, bits=1024, seed=0):
+    """Records to train with, and a tenth as many others to validate with, and to test with; returns the first."""
+    out = pathlib.Path(out)
+    for more, part in enumerate(("val", "test"), 1):
+        generate(out / FOLDERS[part], rows // 10, bits, seed + more)
+    return generate(out, rows, bits, seed)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out")
@@ -85,8 +100,8 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     args = vars(parser.parse_args())
     out, scale = args.pop("out"), args.pop("scale")
-    table = generate(out, **SCALES[scale] | {name: value for name, value in args.items() if value is not None})
-    print(f"{out}: {len(table):,} records")
+    table = generate_parts(out, **SCALES[scale] | {name: value for name, value in args.items() if value is not None})
+    print(f"{out}: {len(table):,} records to train with")
 
 
 if __name__ == "__main__":

@@ -13,15 +13,7 @@ from recipes import training
 from recipes.linkage import baseline, evaluate, generate, loader
 
 BITS, GRAMS = 1024, 1296
-FOLDERS = {"train": ".", "val": "validation", "test": "test"}
-
-
-def make(folder, scale):
-    """Records to train with, and a tenth as many others to validate with, and to test with."""
-    sizes = generate.SCALES[scale]
-    generate.generate(folder, **sizes)
-    for seed, part in enumerate(("val", "test"), 1):
-        generate.generate(folder / FOLDERS[part], **{**sizes, "rows": sizes["rows"] // 10}, seed=seed)
+FOLDERS = generate.FOLDERS
 
 
 def data(part, folder, args, **options):
@@ -40,7 +32,7 @@ def loss(network, batch):
 
 
 RECIPE = training.Recipe(
-    name="linkage", generate=make, data=data, loaders={"today": today},
+    name="linkage", generate=lambda folder, scale: generate.generate_parts(folder, **generate.SCALES[scale]), data=data, loaders={"today": today},
     network=lambda folder, args: nn.Sequential(nn.Linear(BITS, 512), nn.ReLU(), nn.Linear(512, GRAMS)),
     predict=lambda network, batch: network(batch[0]), loss=loss, truth=lambda batch: batch[1], constant=training.of_bits,
     scores=lambda folder: evaluate.Scores(), chance=0.0, target=0.8, defaults=dict(batch_size=64, epochs=5, learning_rate=3e-3),

@@ -1,6 +1,6 @@
 """Makes collision events in the layout of CMS NanoAOD as Parquet: one row an event, a list column for every property of jets, muons and particles.
 
-    python recipes/nanoaod/generate.py OUT [--scale small|bench|full] [--files N] [--events N] [--row-group N] [--seed N]
+    python recipes/nanoaod/generate.py OUT [--scale small|medium|bench|full] [--files N] [--events N] [--row-group N] [--seed N]
 
     OUT/dy/nano_<i>.parquet, OUT/tt/nano_<i>.parquet   as awkward-array writes them: large_list<float not null>, ZSTD, no dictionaries
 
@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 PROCESSES = ("dy", "tt")
 SCALES = {
     "small": dict(files=4, events=1_500, row_group=500),
+    "medium": dict(files=6, events=10_000, row_group=5_000),
     "bench": dict(files=10, events=50_000, row_group=20_000),
     "full": dict(files=200, events=500_000, row_group=100_000),
 }

@@ -1,9 +1,10 @@
 """Is loading the limit at all? Training on one cached batch, the loader alone, and both together, in one call: `python recipes/neutrino/diagnose.py`.
 
 First with the loader as it should be; then, on the same data, with the habits of the owner's first one: events in random order over all files, so that every
-batch opens a few large compressed blocks, takes some rows of each, and drops the rest. (Arguments: recipes/training.py, and --seconds.)
+batch opens a few large compressed blocks, takes some rows of each, and drops the rest.
 """
 
+import argparse
 import pathlib
 import sys
 
@@ -46,12 +47,17 @@ def diagnose(folder, args, batches, seconds):
 
 
 def main(argv=None):
-    parser = training.arguments(train.RECIPE)
-    parser.set_defaults(seconds=10)
-    args = parser.parse_args(argv)
+    defaults = training.arguments(train.RECIPE).parse_args([])
+    parser = argparse.ArgumentParser(description="Is loading the limit of the recipe 'neutrino'?")
+    parser.add_argument("--data", type=pathlib.Path, help="folder of the data; by default recipes/neutrino/data-large, generated when it is not there")
+    parser.add_argument("--seconds", type=float, default=10, help="of each measurement")
+    parser.add_argument("--batch-size", type=training.count, default=defaults.batch_size)
+    parser.add_argument("--memory", default=defaults.memory, help="the loader's budget")
+    parser.add_argument("--seed", type=int, default=0)
+    args = argparse.Namespace(**{**vars(defaults), **vars(parser.parse_args(argv))})
     folder = args.data or pathlib.Path(__file__).parent / "data-large"
     if not folder.exists():
-        generate.generate(folder, **LARGE)
+        training.generated(folder, lambda partial: generate.generate(partial, **LARGE))
     found = {"the loader": train.data("train", folder, args, seed=args.seed), "the first loader's habits": scattered(folder, args)}
     for name, batches in found.items():
         found[name] = diagnose(folder, args, batches, args.seconds)

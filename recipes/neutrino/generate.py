@@ -1,6 +1,6 @@
 """Makes events of a neutrino telescope: files of pulses, one row a pulse, and a table of events beside them.
 
-    python recipes/neutrino/generate.py OUT [--scale small|bench|full] [--files N] [--events N] [--longest N] [--row-group N] [--drift X] [--seed N]
+    python recipes/neutrino/generate.py OUT [--scale small|medium|bench|full] [--files N] [--events N] [--longest N] [--row-group N] [--drift X] [--seed N]
 
     OUT/train/batch_<batch_id>.parquet   sensor_id int16, time int64, charge float64, auxiliary bool; event_id is the pandas index
     OUT/train_meta.parquet               batch_id, event_id, first_pulse_index, last_pulse_index (inclusive), azimuth, zenith
@@ -20,6 +20,7 @@ import pandas as pd
 STRINGS, DOMS = 86, 60  # 5,160 sensors
 SCALES = {
     "small": dict(files=4, events=200, longest=3_000, row_group=20_000),
+    "medium": dict(files=8, events=1_500, longest=5_000, row_group=1_000_000, drift=0.9),
     "bench": dict(files=20, events=20_000, longest=178_000, row_group=1_000_000),
     "full": dict(files=660, events=200_000, longest=178_000, row_group=1_000_000),
 }

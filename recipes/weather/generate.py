@@ -1,6 +1,6 @@
 """Makes gridded fields as weather archives keep them: one NetCDF-4 file a year, variables (time, lat, lon) packed into int16.
 
-    python recipes/weather/generate.py OUT [--scale small|bench|full] [--years N] [--steps N] [--lat N] [--lon N] [--chunk N] [--seed N]
+    python recipes/weather/generate.py OUT [--scale small|medium|bench|full] [--years N] [--steps N] [--lat N] [--lon N] [--chunk N] [--seed N]
 
     OUT/<year>.nc   t2m, u10, v10 (time, lat, lon) int16 with scale_factor, add_offset and _FillValue; zlib and shuffle, chunks of a few times;
                     time (hours since 1900-01-01), lat, lon
@@ -19,6 +19,7 @@ VARIABLES = {"t2m": ("K", 280.0, 12.0), "u10": ("m s**-1", 4.0, 5.0), "v10": ("m
 HOURS = 6
 SCALES = {
     "small": dict(years=4, steps=240, lat=16, lon=32, chunk=8),
+    "medium": dict(years=6, steps=730, lat=32, lon=64, chunk=8),
     "bench": dict(years=10, steps=1460, lat=64, lon=128, chunk=8),
     "full": dict(years=40, steps=1460, lat=181, lon=360, chunk=1),
 }

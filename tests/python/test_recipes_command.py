@@ -1,0 +1,135 @@
+"""What the recipes' train.py make of their arguments, and that the commands which pages print are ones they take."""
+
+import importlib
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from real_data import ROOT
+
+for package in ("torch", "lightning", "torchmetrics", "pyarrow", "pandas", "h5py", "netCDF4", "polars"):
+    pytest.importorskip(package)
+
+sys.path.insert(0, str(ROOT))
+
+NAMES = ("hydrology", "neutrino", "linkage", "jets", "leak", "nanoaod", "weather")
+training = importlib.import_module("recipes.training")
+
+
+def recipe_of(name):
+    return importlib.import_module(f"recipes.{name}.train").RECIPE
+
+
+@pytest.fixture
+def recipe():
+    """One that only notes in what folder it was to generate data, and of what scale."""
+
+    def generate(folder, scale):
+        folder.mkdir()
+        (folder / "values").write_text(scale)
+
+    import dataclasses
+
+    return dataclasses.replace(recipe_of("leak"), generate=generate)
+
+
+@pytest.mark.parametrize("option", ["--seeds", "--epochs", "--batch-size", "--batches", "--points", "--accumulate", "--max-seconds", "--checkpoint-every"])
+@pytest.mark.parametrize("value", ["0", "-1", "few"])
+def test_counts_are_positive(option, value, recipe, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        training.prepare(recipe, ["--data", str(tmp_path / "data"), option, value])
+    assert ended.value.code == 2 and not (tmp_path / "data").exists()
+    assert f"argument {option}: {value!r} is not a number from 1 on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("both", [("--today", "--both"), ("--both", "--loaders", "today"), ("--today", "--loaders", "forebay")])
+def test_loaders_are_said_in_one_way(both, recipe, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        training.prepare(recipe, ["--data", str(tmp_path / "data"), *both])
+    assert ended.value.code == 2 and "not allowed with argument" in capsys.readouterr().err
+
+
+def test_data_of_another_scale_are_refused(recipe, tmp_path):
+    folder = tmp_path / "data"
+    asked = ["--data", str(folder), "--scale"]
+    training.prepare(recipe, [*asked, "medium"])
+    assert (folder / "values").read_text() == "medium"
+    training.prepare(recipe, [*asked, "medium"])  # they are what was asked for
+    training.prepare(recipe, ["--data", str(folder)])  # nothing was asked for
+    with pytest.raises(SystemExit, match=rf"{re.escape(str(folder))} has data of scale 'medium', not 'small': .*--data"):
+        training.prepare(recipe, [*asked, "small"])
+    (tmp_path / "foreign").mkdir()
+    with pytest.raises(SystemExit, match=r"foreign has data of a scale that is not known, not 'bench'"):
+        training.prepare(recipe, ["--data", str(tmp_path / "foreign"), "--scale", "bench"])
+
+
+def test_every_scale_has_a_folder_of_its_own(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "RECIPES", tmp_path)
+    (tmp_path / recipe.name).mkdir()
+    made = [training.prepare(recipe, arguments)[1] for arguments in ([], ["--scale", "small"], ["--scale", "medium"])]
+    assert [folder.relative_to(tmp_path / recipe.name) for folder in made] == [pathlib.Path(name) for name in ("data", "data", "data-medium")]
+    assert [(folder / "values").read_text() for folder in made] == ["small", "small", "medium"]
+
+
+def test_data_that_were_not_written_to_their_end_are_not_there(recipe, tmp_path):
+    import dataclasses
+
+    def stopped(folder, scale):
+        folder.mkdir()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training.prepare(dataclasses.replace(recipe, generate=stopped), ["--data", str(tmp_path / "data")])
+    assert not (tmp_path / "data").exists()
+    assert training.prepare(recipe, ["--data", str(tmp_path / "data")])[1] == tmp_path / "data"  # what was left is no obstacle
+    assert (tmp_path / "data/values").read_text() == "small"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_recipe_has_every_scale(name):
+    assert list(importlib.import_module(f"recipes.{name}.generate").SCALES) == list(training.SCALES)
+
+
+SIZES = {
+    "hydrology": "--basins 3 --years 7.5 8 --forcings 4 --attributes 4",
+    "neutrino": "--files 4 --events 60 --longest 200",
+    "linkage": "--rows 200",
+    "jets": "--files 3 --events 60 --particles 8",
+    "leak": "--files 24 --long 3 --short 2",
+    "nanoaod": "--files 4 --events 120",
+    "weather": "--years 4 --steps 80 --lat 8 --lon 12",
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_the_generator_writes_is_all_that_training_needs(name, tmp_path):
+    program, folder = ROOT / "recipes" / name / "generate.py", tmp_path / "data"
+    subprocess.run([sys.executable, str(program), str(folder), *SIZES[name].split()], check=True, stdout=subprocess.DEVNULL)
+    recipe = recipe_of(name)
+    args, _, _ = training.prepare(recipe, ["--data", str(folder), "--batch-size", "8"])
+    for part in ("train", "val", "test"):
+        with recipe.data(part, folder, args, shuffle=False) as batches:
+            assert training.size_of(next(iter(batches))) > 0
+
+
+def commands(name):
+    """The arguments of every train.py that the pages of recipes/ name for a recipe."""
+    for path in sorted((ROOT / "recipes").rglob("*.md")):
+        for line in re.findall(rf"python recipes/{name}/train\.py([^`\n#|]*)", path.read_text()):
+            yield path.relative_to(ROOT), shlex.split(line.replace("…", ""))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_commands_of_the_pages_are_taken(name, capsys):
+    found = list(commands(name))
+    assert found
+    for page, arguments in found:
+        try:
+            args = training.arguments(recipe_of(name)).parse_args(arguments)
+        except SystemExit:
+            pytest.fail(f"{page}: {' '.join(arguments)}\n{capsys.readouterr().err}")
+        assert page.name != "results.md" or args.scale, f"{page}: {' '.join(arguments)}: does not say which data"

@@ -186,10 +186,10 @@ bench: setup build python ## Benchmarks beside the rivals (minutes); see bench/R
 	$(PY) bench/limits.py
 	$(PY) bench/pack.py
 
-demo: setup build python ## Make a data set, race the PyTorch DataLoader, train a model: a table, a verdict and a picture
-	$(PY) bench/demo.py
+demo: setup python ## Make a data set, race the PyTorch DataLoader, train a model: a table, a verdict and a picture
+	FOREBAY_CLI=$(CURDIR)/$(VENV)/bin/forebay $(PY) bench/demo.py
 
-recipes-setup: setup $(VENV)/.stamp-frameworks build python ## What the recipes need, into .venv: packages, library, command
+recipes-setup: setup $(VENV)/.stamp-frameworks python ## What the recipes need, into .venv: packages, library, command
 
 recipes: recipes-setup ## Train the recipes on small data, today's loader beside Forebay's: tables and pictures
 	@for name in leak jets linkage neutrino hydrology nanoaod weather; do echo; echo "$$name"; $(PY) recipes/$$name/train.py --both || exit 1; done

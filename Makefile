@@ -81,11 +81,12 @@ sdist: build-wheel/venv/.stamp ## Build the source package, into dist/
 matrix: ## The wheel in dist/ with the oldest and newest packages that it works with (gigabytes of downloads): a table
 	python3 tools/matrix.py dist/*_$(ARCH).whl
 
-deb: ## Debian packages by debian/, into build-deb/ (needs debhelper and what debian/control names)
+deb: ## Debian packages by debian/, into build-deb/, which lintian then finds nothing wrong with (needs apt)
+	@tools/setup.sh deb
 	@rm -rf build-deb && mkdir -p build-deb/forebay && git archive HEAD | tar x -C build-deb/forebay
 	@tar czf build-deb/forebay_$$(sed -n "1s/.*(\(.*\)-.*/\1/p" debian/changelog).orig.tar.gz -C build-deb --exclude=debian forebay
-	cd build-deb/forebay && DEB_BUILD_OPTIONS="nocheck parallel=$(JOBS)" dpkg-buildpackage -us -uc -b
-	@! command -v lintian >/dev/null || (cd build-deb && lintian --fail-on error,warning *.changes)
+	cd build-deb/forebay && PATH=/usr/bin:/usr/sbin:/bin:/sbin DEB_BUILD_OPTIONS="nocheck parallel=$(JOBS)" dpkg-buildpackage -us -uc -F
+	cd build-deb && lintian --fail-on error,warning *.changes
 
 # --- tests ---------------------------------------------------------------------------------------------------------------
 

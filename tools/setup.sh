@@ -3,6 +3,7 @@
 #     tools/setup.sh system            compilers, tools and libraries, with apt where there is apt
 #     tools/setup.sh fuzz              clang with its libFuzzer
 #     tools/setup.sh aarch64           what a cross build for aarch64 needs, and qemu to run it
+#     tools/setup.sh deb               what debian/control names, and lintian
 #     tools/setup.sh venv .venv REQ    the virtual environment of the tests, from the pinned list REQ
 #     tools/setup.sh torch .venv REQ   PyTorch into it: the CPU build unless another is there already
 #     tools/setup.sh wheel DIR REQ     the virtual environment that wheels are built in, from the list with hashes REQ
@@ -110,6 +111,21 @@ setup_aarch64() {
     DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${packages[@]}" >/dev/null
 }
 
+# What Debian's packages are built and checked with, on Debian.
+setup_deb() {
+    local tools=(dpkg-dev lintian) root=()
+    dpkg-query -W "${tools[@]}" >/dev/null 2>&1 && dpkg-checkbuilddeps 2>/dev/null && return 0
+    command -v apt-get >/dev/null || die "Debian's packages are built on Debian: there is no apt-get"
+    if [ "$(id -u)" -ne 0 ]; then
+        command -v sudo >/dev/null || die "as root: apt-get install ${tools[*]} && apt-get build-dep ."
+        root=(sudo)
+    fi
+    say "installing ${tools[*]} and what debian/control names"
+    "${root[@]}" apt-get update -q >/dev/null
+    "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${tools[@]}" >/dev/null
+    "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get build-dep -y -q --no-install-recommends . >/dev/null
+}
+
 setup_venv() {
     local venv=$1 requirements=$2 python
     python=$(find_python) || die "no Python 3.11 or newer; set PYTHON=/path/to/python3"
@@ -154,9 +170,10 @@ setup_wheel() {
 case ${1:-} in
 system) setup_system ;;
 fuzz) setup_fuzz ;;
+deb) setup_deb ;;
 venv) setup_venv "$2" "$3" ;;
 torch) setup_torch "$2" "$3" ;;
 wheel) setup_wheel "$2" "$3" ;;
 aarch64) setup_aarch64 ;;
-*) die "usage: tools/setup.sh system | fuzz | aarch64 | venv DIR REQUIREMENTS | torch DIR REQUIREMENTS | wheel DIR REQUIREMENTS" ;;
+*) die "usage: tools/setup.sh system | fuzz | aarch64 | deb | venv DIR REQUIREMENTS | torch DIR REQUIREMENTS | wheel DIR REQUIREMENTS" ;;
 esac

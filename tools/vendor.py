@@ -25,7 +25,7 @@ TABLE = ROOT / "cmake/vendor.toml"
 MIRRORS = ["http://deb.debian.org/debian", "https://snapshot.debian.org/archive/debian/20251001T000000Z"]
 APT_HELPER = "/usr/lib/apt/apt-helper"  # knows the proxy that apt was told of
 GLIBC = "2.28"
-REVISION = 1  # of how libraries are built here: another number builds all anew
+REVISION = 2  # of how libraries are built here: another number builds all anew
 JOBS = os.environ.get("JOBS") or str(os.cpu_count())
 
 
@@ -98,6 +98,37 @@ def unpack(path, folder):
                 tar.extract(member, folder, filter="tar")
 
 
+def symbols_of(path, *options):
+    """Names that an object, archive or shared library defines for others."""
+    done = subprocess.run(["readelf", "-W", *options, path], capture_output=True, text=True, check=True)
+    rows = (line.split() for line in done.stdout.splitlines())
+    return {row[7] for row in rows if len(row) > 7 and row[4] in ("GLOBAL", "WEAK") and row[6] != "UND"}
+
+
+def glibc_header(work, cc):
+    """A header for all that is compiled: what zig's runtime library has as well as glibc is asked of glibc, by name and version.
+
+    The linker finds that library first: its exp() is less exact than that of the system where the wheel is installed, and its memcpy() is made for no
+    processor in particular.
+    """
+    header, probe = work / "glibc.h", work / "probe.c"
+    probe.write_text("int main(void) { return 0; }\n")
+    run([cc, "-O3", probe, "-lm", "-o", work / "probe"], work / "probe.log")  # makes what is read here
+    own = set()
+    for archive in work.glob("zig/o/*/libcompiler_rt.a"):
+        own |= symbols_of(archive, "--symbols")
+    versions = {}
+    for library in ("libm.so.6", "libc.so.6"):
+        for path in work.glob(f"zig/o/*/{library}"):
+            versions |= dict(name.split("@@", 1) for name in symbols_of(path, "--dyn-syms") if "@@" in name)
+    both = sorted(own & set(versions))
+    if not {"exp", "memcpy"} <= set(both):
+        die(f"{work}/zig: zig keeps its runtime library and its descriptions of glibc in another way than this script knows")
+    lines = (f'__asm__(".symver {name},{name}@{versions[name]}");\n' for name in both)
+    header.write_text("#ifndef __ASSEMBLER__\n" + "".join(lines) + "#endif\n")
+    return header
+
+
 def compilers(work, arch):
     """Programs of one word around zig, and the CMake toolchain that names them."""
     try:
@@ -108,10 +139,16 @@ def compilers(work, arch):
     folder = work / "bin"
     folder.mkdir(parents=True, exist_ok=True)
     common = f"-target {arch}-linux-gnu.{GLIBC} -fno-sanitize=all"
-    for name, words in {"cc": f"cc {common}", "c++": f"c++ {common}", "ar": "ar", "ranlib": "ranlib"}.items():
+
+    def wrap(name, words):
         program = folder / name
         program.write_text(f'#!/bin/sh\nexport ZIG_GLOBAL_CACHE_DIR="{work}/zig" ZIG_LOCAL_CACHE_DIR="{work}/zig"\nexec "{zig}" {words} "$@"\n')
         program.chmod(0o755)
+
+    wrap("cc", f"cc {common}")
+    header = glibc_header(work, folder / "cc")
+    for name, words in {"cc": f"cc {common} -include {header}", "c++": f"c++ {common} -include {header}", "ar": "ar", "ranlib": "ranlib"}.items():
+        wrap(name, words)
     toolchain = work / "toolchain.cmake"
     emulator = "env" if arch == platform.machine() else shutil.which(f"qemu-{arch}-static") or ""  # what runs the command, to print its man pages
     # No strip program: what is linked is stripped by the linker (-s), the same on every machine.

@@ -138,7 +138,7 @@ static void pipeline_dealloc(PyObject *op)
     PyTypeObject *type = Py_TYPE(op);
     pipeline_object *self = (pipeline_object *)op;
     fby_pipeline *handle = self->mixture ? NULL : self->handle;
-    Py_XDECREF(self->mixture);
+    Py_XDECREF((PyObject *)self->mixture);
     Py_BEGIN_ALLOW_THREADS fby_pipeline_close(handle);
     Py_END_ALLOW_THREADS PyObject_Free(op);
     Py_DECREF(type);
@@ -151,7 +151,7 @@ static PyObject *object_of(fbpy_state *state, fby_pipeline *handle, pipeline_obj
         self->handle = handle;
         self->mixture = mixture;
         self->busy = false;
-        Py_XINCREF(mixture);
+        Py_XINCREF((PyObject *)mixture);
     }
     return (PyObject *)self;
 }

@@ -271,8 +271,8 @@ FBY_API uint64_t fby_samples_max_rows(const fby_samples *samples);    /* of one 
 
 /**
  * What a colleague would mention of how they were found, as sentences for people: "drop_missing leaves out 37 of 111 windows, with them all of
- * 1 of 3 files, such as 'b.parquet'". Samples that were chosen among others have the notes of those. Borrowed; NULL past the last. Threads: any.
- * Since: 0.2
+ * 1 of 3 files, such as 'b.parquet'". Samples that were chosen among others have the notes of those; a choice in the cache that was not used is
+ * noted too. Borrowed; NULL past the last. Threads: any. Since: 0.2
  */
 FBY_API const char *fby_samples_note(const fby_samples *samples, size_t i);
 /** Files of which drop_missing leaves no window at all, though they are long enough for one; said in a note. Threads: any. Since: 0.2 */

@@ -221,7 +221,10 @@ class Report:
     files_per_batch_least : int
         The fewest that were found in a whole batch.
     padding, padding_unsorted : float
-        Share of padded batches that is padding, when they are padded to their longest sample; and the same without length buckets.
+        Share of padded batches that is padding, when they are padded to their longest sample; and the same without length buckets. Where no
+        output is padded, what padding would add.
+    padded_outputs : int
+        Outputs that are padded to the longest sample of their batch.
     same_block, same_block_uniform : float
         Probability that two samples of a batch come from one block; and the same for a uniform shuffle.
     entropy_bits, entropy_bits_uniform : float
@@ -316,6 +319,7 @@ class Report:
     files_per_batch_least: int
     padding: float
     padding_unsorted: float
+    padded_outputs: int
     same_block: float
     same_block_uniform: float
     entropy_bits: float

@@ -137,7 +137,7 @@ static void faster_codec(fby_report *r, const fby__usage *u)
 static void length_buckets(fby_report *r, const fby__usage *u)
 {
     fby__usage then = *u;
-    if (r->padding <= LITTLE_PADDING || r->padding < r->padding_unsorted - LITTLE_PADDING) /* it has buckets */
+    if (!r->n_padded || r->padding <= LITTLE_PADDING || r->padding < r->padding_unsorted - LITTLE_PADDING) /* it has buckets */
         return;
     const double real = 1 - r->padding, saved = u->assemble * (1 - real * (1 + LITTLE_PADDING) / (real + FILL * r->padding));
     if (saved < 0.1)

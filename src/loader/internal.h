@@ -111,6 +111,8 @@ uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan, struct 
 /** A budget with which nothing is read twice, nor waits for memory. No loader holds more. */
 uint64_t fby__loader_everything_bytes(const fby_loader *l);
 uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts);
+/** How the outputs that are padded to the longest sample of a batch are, and how many those are. out: room for all outputs, or NULL. */
+uint32_t fby__loader_paddings(const fby_loader *l, fby__padding *out);
 fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t superbatch_samples, fby__plan **out, fby_error *err);
 /* memory_shares.c */
 /** The budget and the minimum are known: who gets what is beyond. Sets depth and max_jobs. */

@@ -180,15 +180,17 @@ static void choose_batch_size(fby_loader *l, const fby_loader_opts *opts)
     }
 }
 
-/* How the outputs that are padded to the longest sample of a batch are. Room for all outputs. */
-static uint32_t list_paddings(const fby_loader *l, fby__padding *out)
+uint32_t fby__loader_paddings(const fby_loader *l, fby__padding *out)
 {
     uint32_t n = 0;
     const fby__loader_source *in = &l->sources[0];
     for (uint32_t i = 0; i < in->n_outputs; i++) {
         const fby__batch_output *o = &l->outputs.shape->outputs[i];
-        if (o->layout == FBY_LAYOUT_PADDED && in->outputs[i].rows == FBY__ROWS_ALL && !in->outputs[i].of_sample)
-            out[n++] = (fby__padding){o->max_rows, o->pad_to_max ? o->max_rows : 0, o->multiple_of};
+        if (o->layout != FBY_LAYOUT_PADDED || in->outputs[i].rows != FBY__ROWS_ALL || in->outputs[i].of_sample)
+            continue;
+        if (out)
+            out[n] = (fby__padding){o->max_rows, o->pad_to_max ? o->max_rows : 0, o->multiple_of};
+        n++;
     }
     return n;
 }
@@ -200,7 +202,8 @@ static fby_status mixing_of(const fby_loader *l, const fby__epoch *epoch, fby__m
     fby__padding *paddings = fby__calloc(l->outputs.shape->n_outputs, sizeof *paddings);
     if (!paddings)
         return fby__fail_nomem(err, "mixing of an epoch");
-    const fby_status status = fby__plan_mixing_by_source(epoch, BATCHES, paddings, list_paddings(l, paddings), out, out_sources, err);
+    const fby_status status =
+        fby__plan_mixing_by_source(epoch, BATCHES, paddings, fby__loader_paddings(l, paddings), out, out_sources, err);
     fby__free(paddings);
     return status;
 }

@@ -166,6 +166,7 @@ const fby_option fby__report_table[] = {
     COUNT("files_per_batch_least", files_per_batch_least),
     NUMBER("padding", padding),
     NUMBER("padding_unsorted", padding_unsorted),
+    COUNT32("padded_outputs", n_padded),
     NUMBER("same_block", same_block),
     NUMBER("same_block_uniform", same_block_uniform),
     NUMBER("entropy_bits", entropy_bits),

@@ -91,6 +91,14 @@ static void the_storage_limits(void **state)
     assert_true(r.confidence > 0.9);
 }
 
+static bool offers(const fby_report *r, const char *change)
+{
+    for (uint32_t i = 0; i < r->n_cures; i++)
+        if (strstr(r->cures[i].change, change))
+            return true;
+    return false;
+}
+
 static void the_workers_limit_by_what_they_do_most(void **state)
 {
     (void)state;
@@ -103,12 +111,16 @@ static void the_workers_limit_by_what_they_do_most(void **state)
     f.decode_ns = 31 * S;
     assert_limit(f, FBY_LIMIT_DECODE, "decoding");
     f.assemble_ns = 32 * S;
-    f.padding = f.padding_unsorted = 0.85;
+    f.decompress_ns = f.decode_ns = S;
+    f.padding = f.padding_unsorted = 0.85; /* if samples were padded */
     r = assert_limit(f, FBY_LIMIT_ASSEMBLE, "assembling");
+    assert_false(offers(&r, "bucket_samples"));
+    f.n_padded = 1;
+    r = assert_limit(f, FBY_LIMIT_ASSEMBLE, "assembling");
+    assert_true(offers(&r, "bucket_samples"));
     f.padding = 0.04; /* it has buckets */
     r = assert_limit(f, FBY_LIMIT_ASSEMBLE, "assembling");
-    for (uint32_t i = 0; i < r.n_cures; i++)
-        assert_null(strstr(r.cures[i].change, "bucket"));
+    assert_false(offers(&r, "bucket_samples"));
 }
 
 static void uncompressed_files_in_the_page_cache_are_copied(void **state)

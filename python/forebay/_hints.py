@@ -3,6 +3,7 @@ machine's, columns that cannot be delivered."""
 
 from __future__ import annotations
 
+import collections
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,21 @@ def cut_short(core: Any, epoch: int) -> str | None:
         f"epoch {epoch} has {core.counts()[0]} batches, and {first} of them were taken, as many as epoch 0 has. With part=, epochs differ in length, and a "
         "program that asks for len() only once leaves out the rest: give Lightning's Trainer reload_dataloaders_every_n_epochs=1, or use "
         "forebay.lightning.DataModule"
+    )
+
+
+_begun: collections.Counter[str] = collections.Counter()  # loaders with parts that began at epoch 0, by data and options
+
+
+def begun_again(state: dict[str, Any]) -> str | None:
+    """With parts: that this is the third loader of the same data and options that begins at epoch 0; a second one may be a look at a batch."""
+    key = repr(sorted((name, value) for name, value in state.items() if name not in ("epoch", "batch")))
+    _begun[key] += 1
+    if _begun[key] != 3:
+        return None
+    return (
+        "this is the third loader of the same data and options that begins at epoch 0. With part=, the first epoch of all of them has the same files, and "
+        "others may never come: make the loader once, tell it the epoch with set_epoch(), or use forebay.lightning.DataModule"
     )
 
 

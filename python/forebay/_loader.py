@@ -311,6 +311,8 @@ class Loader(Known):
         begun = self._core.epochs_begun
         if self._has_parts and self._epoch is not None and not self._moved and (left := _hints.cut_short(self._core, self._epoch)):
             warnings.warn(left, stacklevel=4)
+        if self._has_parts and self._epoch is None and where == (0, 0) and (again := _hints.begun_again(self.state_dict())):
+            warnings.warn(again, stacklevel=4)
         self._torch_memory.note(self._epoch)
         iterator = self._core.begin(*where, follow)
         if self._transform is not None and self._core.epochs_begun != begun:  # else it goes on as it is, and its thread with it

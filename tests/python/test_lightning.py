@@ -284,6 +284,24 @@ def test_loaders_made_anew_in_every_epoch_give_every_file_once_in_a_sweep(files)
         assert sorted(a for epoch in sweep for batch in model.seen[epoch] for a in batch) == list(range(FILES * N))
 
 
+def test_loaders_made_anew_that_all_begin_at_epoch_0_are_pointed_out(files):
+    """They have the same files every time; two may be a look at a batch and the training."""
+
+    def begin():
+        with fb.open(files).rows().loader(["a"], batch_size=BATCH, part="3 files", seed=4711) as loader:
+            next(iter(loader))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        begin()
+        begin()
+    with pytest.warns(UserWarning, match="third loader of the same data and options"):
+        begin()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        begin()
+
+
 @pytest.mark.parametrize("reload", [0, 1])
 def test_a_data_module_gives_every_file_once_in_a_sweep(files, reload):
     data = forebay.lightning.DataModule(train=files, outputs=["a", "x"], batch_size=BATCH, seed=1, part="3 files")

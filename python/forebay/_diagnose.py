@@ -16,7 +16,7 @@ from typing import Any
 from . import _nvml, _step
 from ._loader import Loader
 from ._report import Cure, Report
-from ._sizes import bar, count, format_bytes, format_ns
+from ._sizes import bar, batch_size_of, count, format_bytes, format_ns
 from ._states import States
 
 _KEEPS_UP = 0.95  # of the ceiling: no loader would make training noticeably faster
@@ -179,21 +179,6 @@ def _times(factor: float) -> str:
     return f"{factor:,.0f} times" if factor >= 10 else f"{factor:.1f} times" if factor >= 1 else f"{factor:.0%} of"
 
 
-def _size(batch: Any) -> int:
-    """Samples of a batch: the length of the first thing in it that has one."""
-    size = getattr(batch, "size", None)
-    if isinstance(size, int):
-        return size
-    if isinstance(batch, dict):
-        batch = list(batch.values())
-    if isinstance(batch, (list, tuple)) and batch and hasattr(batch[0], "__len__") and not isinstance(batch[0], (str, bytes)):
-        return _size(batch[0])
-    try:
-        return len(batch)
-    except TypeError:
-        raise TypeError(f"a batch of type {type(batch).__name__} has no length: diagnose() takes batches of tensors, or dicts or lists of them") from None
-
-
 def _agreed(n: int) -> int:
     """The number of rank 0, on all ranks: a step that talks to the others must run as often everywhere."""
     distributed = getattr(_step.torch(), "distributed", None)
@@ -247,14 +232,14 @@ def _loader_alone(loader: Any, seconds: float, speed: _Speed) -> tuple[Any, floa
     batches = _batches(loader)
     kept, _ = next(batches)
     wait_for_first = time.perf_counter() - began
-    size = _size(kept)
+    size = batch_size_of(kept)
     marks = [(0, time.perf_counter())]
     until = marks[0][1] + seconds
     while len(marks) < 3 or marks[-1][1] < until:
         batch, _ = next(batches)
-        if _size(batch) > size:
-            kept, size = batch, _size(batch)
-        marks.append((marks[-1][0] + _size(batch), time.perf_counter()))
+        if batch_size_of(batch) > size:
+            kept, size = batch, batch_size_of(batch)
+        marks.append((marks[-1][0] + batch_size_of(batch), time.perf_counter()))
     batches.close()
     (n, begin), (total, end) = marks[min(_QUEUE, len(marks) // 4)], marks[-1]
     speed.add(len(marks), total - n, end - begin)
@@ -277,7 +262,7 @@ def _step_alone(step: Callable[[Any], Any], batch: Any, steps: int, speed: _Spee
     for _ in range(steps):
         result = step(_step.fresh(batch))
     _step.wait_for(result)
-    speed.add(steps, _size(batch) * steps, time.perf_counter() - began)
+    speed.add(steps, batch_size_of(batch) * steps, time.perf_counter() - began)
 
 
 def _together(step: Callable[[Any], Any], loader: Any, size: int, rate: float, seconds: float) -> _Speed:
@@ -293,7 +278,7 @@ def _together(step: Callable[[Any], Any], loader: Any, size: int, rate: float, s
         began, samples = time.perf_counter(), 0
         for _ in range(half):
             batch, _ = next(batches)
-            samples += _size(batch)
+            samples += batch_size_of(batch)
             result = step(batch)
         _step.wait_for(result)
         speed.add(half, samples, time.perf_counter() - began)
@@ -375,8 +360,8 @@ def _try_sizes(step: Callable[[Any], Any], loader: Any, sizes: Iterable[int], se
     tried = []
     for size in sizes:
         batch = _one_of(inner, count(size, "batch_sizes", 1))
-        if _size(batch) < size:
-            raise ValueError(f"batch_sizes has {size}, but the loader's samples make a batch of {_size(batch)} only")
+        if batch_size_of(batch) < size:
+            raise ValueError(f"batch_sizes has {size}, but the loader's samples make a batch of {batch_size_of(batch)} only")
         try:
             with _step.Peak() as peak:
                 speed = _Speed()
@@ -457,7 +442,7 @@ def diagnose(
         stage, cures = _of_loader(before, _report(loader))
         half = _warm_up(step, batch, seconds / 6)
         _step_alone(step, batch, half, ceiling)
-        steps = _agreed(max(1, min(20, round(seconds / 10 * ceiling.samples_per_s / _size(batch)))))
+        steps = _agreed(max(1, min(20, round(seconds / 10 * ceiling.samples_per_s / batch_size_of(batch)))))
         with _step.Parts(model, optimizer) as parts:
             result = None
             for _ in range(steps):
@@ -465,10 +450,10 @@ def diagnose(
             _step.wait_for(result)
         operations, copying = _step.flops(step, batch), _step.transfer(batch)
         with _nvml.Watch(_nvml.of_torch()) as watch:
-            both = _together(step, loader, _size(batch), min(ceiling.samples_per_s, alone.samples_per_s), seconds / 3)
+            both = _together(step, loader, batch_size_of(batch), min(ceiling.samples_per_s, alone.samples_per_s), seconds / 3)
         _step_alone(step, batch, half, ceiling)
         _loader_alone(loader, seconds / 5, alone)
-        took = _size(batch) / ceiling.samples_per_s
+        took = batch_size_of(batch) / ceiling.samples_per_s
         tried, best = ([], None) if batch_sizes is None else _try_sizes(step, loader, batch_sizes, min(seconds / 3, 2.0))
         most = _step.peak_flops(parts.dtype)
     finally:
@@ -487,7 +472,7 @@ def diagnose(
         headroom=alone.samples_per_s / ceiling.samples_per_s,
         limit=limit,
         confidence=seen / (seen + 4) * steady * (0.5 + 0.5 * clear),
-        batch_size=_size(batch),
+        batch_size=batch_size_of(batch),
         first_batch=first,
         step=took,
         forward=parts.seconds("forward", steps),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ._rivals import COPY_BYTES, Files, LeftOutError, bytes_a_row, need
+from ._sizes import batch_size_of
 
 # ---- the clock ----
 
@@ -63,7 +64,7 @@ def measure(contestant: Any, spec: dict[str, Any]) -> tuple[dict[str, Any], Iter
         work(spec["work"], data)
     cpu, started, samples, worked, taken = cpu_seconds(os.getpid()), time.perf_counter(), 0, 0.0, 0
     while (elapsed := time.perf_counter() - started) < spec["seconds"] and not 0 < spec["batches"] <= taken:
-        samples += samples_of(next(batches))
+        samples += batch_size_of(next(batches))
         taken += 1
         before = time.perf_counter()
         work(spec["work"], data)
@@ -84,18 +85,6 @@ def forever(contestant: Any) -> Iterator[Any]:
     while True:
         yield from contestant.epoch(number)
         number += 1
-
-
-def samples_of(batch: Any) -> int:
-    """Samples of a batch of any loader: as long as its shortest value is. Values of lists and their offsets are longer."""
-    size = getattr(batch, "size", None)
-    if isinstance(size, int):
-        return size
-    values = batch.values() if isinstance(batch, dict) else batch if isinstance(batch, (list, tuple)) else [batch]
-    lengths = [len(value) for value in values if hasattr(value, "__len__") and getattr(value, "ndim", 1) > 0]
-    if not lengths:
-        raise TypeError(f"a batch of type {type(batch).__name__} has no length: it must be a tensor, or a dict or list of them")
-    return min(lengths)
 
 
 def check(batch: dict[str, Any], spec: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from . import _forebay
@@ -53,6 +54,31 @@ def part(value: object, key: object = None) -> dict[str, Any]:
     if key is not None and (value is None or "part_files" in options):
         raise ValueError(f"part_key={key!r} names the keys that parts are made of: write part='1000 keys' or part='1/10'")
     return options
+
+
+def _has_length(value: Any) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, (str, bytes)) and getattr(value, "ndim", 1) > 0
+
+
+def _lengths(values: Any) -> Iterator[int]:
+    """Of the tensors in dicts and lists, one in the other. A list of anything else, such as texts, is one value."""
+    for value in values.values() if isinstance(values, Mapping) else values:
+        if isinstance(value, Mapping) or (isinstance(value, (list, tuple)) and any(hasattr(one, "shape") and _has_length(one) for one in value)):
+            yield from _lengths(value)
+        elif _has_length(value):
+            yield len(value)
+
+
+def batch_size_of(batch: Any) -> int:
+    """Samples of a batch of any loader: as long as its shortest value is. Values of lists, and their offsets, are longer."""
+    size = getattr(batch, "size", None)
+    if isinstance(size, int) and not hasattr(batch, "shape"):  # an array's is its elements
+        return size
+    nested = isinstance(batch, Mapping) or (isinstance(batch, (list, tuple)) and any(map(_has_length, batch)))
+    least = min(_lengths(batch if nested else [batch]), default=None)
+    if least is None:
+        raise TypeError(f"a batch of type {type(batch).__name__} has no length: it must be a tensor, or a dict or list of them")
+    return least
 
 
 def format_bytes(n: float) -> str:

@@ -11,7 +11,7 @@ import types
 import pytest
 
 import forebay as fb
-from forebay import _diagnose, _nvml
+from forebay import _diagnose, _nvml, _sizes
 
 np = pytest.importorskip("numpy")
 
@@ -51,6 +51,31 @@ def test_a_slow_loader_is_not_the_model(ds):
     assert found.limit == "loader"
     assert found.share < 0.2 and found.headroom < 0.2
     assert 0.5 * 100 / 0.02 < found.loader < 1.01 * 100 / 0.02
+
+
+def sequences(n):
+    """A batch as the collate functions of many make it: lists one after the other, where they begin, and a row a sample."""
+    return {"values": np.zeros((10 * n, 3)), "offsets": np.arange(n + 1), "y": np.zeros(n), "names": "of no length"}
+
+
+def test_a_batch_is_as_large_as_its_shortest_value():
+    for batch in (sequences(10), list(sequences(10).values()), {"x": sequences(10), "y": np.zeros((10, 2))}, np.zeros((10, 7)), ["text"] * 10):
+        assert _sizes.batch_size_of(batch) == 10
+    assert _sizes.batch_size_of([np.zeros((20, 2)), ["text"] * 10]) == 10
+    assert _sizes.batch_size_of([[np.zeros(10), np.zeros(10)], np.zeros(10)]) == 10
+    for batch in ({}, {"a": 1, "b": np.float32(2), "c": np.array(3), "d": "text"}, 4, "text"):
+        with pytest.raises(TypeError, match=rf"a batch of type {type(batch).__name__} has no length: it must be a tensor, or a dict or list of them"):
+            _sizes.batch_size_of(batch)
+    found = fb.diagnose(lambda batch: None, [sequences(10)] * 20, seconds=0.1)
+    assert found.batch_size == 10
+
+
+def test_a_batch_of_sequences_is_as_large_as_its_samples():
+    pa = pytest.importorskip("pyarrow")
+    ds = fb.open(pa.table({"x": [[1.0] * (i % 3) for i in range(40)], "text": ["some"] * 40}))
+    with ds.loader({"x": "x", "text": "text"}, batch_size=10, framework="numpy") as loader:
+        for batch in loader:
+            assert _sizes.batch_size_of(batch) == _sizes.batch_size_of(dict(batch)) == _sizes.batch_size_of(batch["x"]) == 10
 
 
 def test_of_a_loader_without_a_report_the_cures_say_what_can_be_said():

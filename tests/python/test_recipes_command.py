@@ -133,3 +133,8 @@ def test_commands_of_the_pages_are_taken(name, capsys):
         except SystemExit:
             pytest.fail(f"{page}: {' '.join(arguments)}\n{capsys.readouterr().err}")
         assert page.name != "results.md" or args.scale, f"{page}: {' '.join(arguments)}: does not say which data"
+
+
+def test_samples_of_a_batch_are_not_its_values():
+    batch = {"y": range(10), "values": range(100), "offsets": range(11)}
+    assert training.size_of(batch) == training.size_of(tuple(batch.values())) == 10

@@ -385,11 +385,16 @@ def ready(recipe: Recipe, folder: pathlib.Path, scale: str | None) -> None:
     note = folder / ".scale"
     if not folder.exists():
         made = scale or "small"
-        generated(folder, lambda partial: recipe.generate(partial, made))
-        note.write_text(made)
+
+        def generate(partial: pathlib.Path) -> None:
+            recipe.generate(partial, made)
+            (partial / note.name).write_text(made)
+
+        generated(folder, generate)
         return
-    found = f"scale {note.read_text()!r}" if note.exists() else "a scale that is not known"
-    if scale and found != f"scale {scale!r}":
+    there = note.read_text() if note.exists() else None
+    if scale and there != scale:
+        found = "a scale that is not known" if there is None else f"scale {there!r}"
         cure = "leave --scale out to train on what is there, or name another folder with --data"
         raise SystemExit(f"train.py: {folder} has data of {found}, not {scale!r}: {cure}")
 

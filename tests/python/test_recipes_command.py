@@ -85,6 +85,16 @@ def test_data_that_were_not_written_to_their_end_are_not_there(recipe, tmp_path)
     with pytest.raises(KeyboardInterrupt):
         training.prepare(dataclasses.replace(recipe, generate=stopped), ["--data", str(tmp_path / "data")])
     assert not (tmp_path / "data").exists()
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(KeyboardInterrupt):  # it was written, and renamed: of what scale is said with it
+        rename = pathlib.Path.rename
+
+        def renamed(path, target):
+            rename(path, target)
+            raise KeyboardInterrupt
+
+        patched.setattr(pathlib.Path, "rename", renamed)
+        training.prepare(recipe, ["--data", str(tmp_path / "whole"), "--scale", "medium"])
+    training.prepare(recipe, ["--data", str(tmp_path / "whole"), "--scale", "medium"])
     assert training.prepare(recipe, ["--data", str(tmp_path / "data")])[1] == tmp_path / "data"  # what was left is no obstacle
     assert (tmp_path / "data/values").read_text() == "small"
 

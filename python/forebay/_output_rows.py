@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from . import _make_lookup, _make_select
-from ._outputs import _LAYOUT_AUTO, _MASKS, Column, Index, Literal, Padding, PipelineOutput, _ordered, col
+from ._outputs import LAYOUT_AUTO, MASKS, Column, Index, Literal, Padding, PipelineOutput, ordered, col
 
 _FROM_COLUMNS, _FROM_LIT, _FROM_SOURCE = "columns", "lit", "source"
 
@@ -19,7 +19,7 @@ class OutputRow(NamedTuple):
     columns: tuple[str, ...] = ()
     keep_axis: bool = False
     dtype: str | None = None
-    layout: str = _LAYOUT_AUTO
+    layout: str = LAYOUT_AUTO
     value: float = 0.0
     one_step: bool = False
     step_begin: int = 0
@@ -43,7 +43,7 @@ class OutputRow(NamedTuple):
     @property
     def is_mask(self) -> bool:
         """Does it say which values are there?"""
-        return self.source in _MASKS
+        return self.source in MASKS
 
     @property
     def has_values(self) -> bool:
@@ -75,7 +75,7 @@ def _one(name: str, output: Any, dataset: Any) -> OutputRow | PipelineRow:
     if isinstance(output, Literal):
         return OutputRow(name, _FROM_LIT, dtype=output.dtype, value=output.value)
     if isinstance(output, str) or (isinstance(output, Iterable) and not isinstance(output, (Mapping, bytes))):
-        output = col(output if isinstance(output, str) else _ordered(output))
+        output = col(output if isinstance(output, str) else ordered(output))
     if not isinstance(output, Column):
         raise TypeError(f"output {name!r}: a column name, a list of names or fb.col(...) is expected, not {type(output).__name__}")
     if _make_lookup.is_unbound(output.make):
@@ -112,7 +112,7 @@ def resolve(outputs: Any, dataset: Any = None) -> list[OutputRow | PipelineRow] 
     elif isinstance(outputs, (Column, Index, Literal, PipelineOutput)):
         raise TypeError(f"an output needs a name: outputs={{'x': {outputs!r}}}")
     elif not isinstance(outputs, Mapping):
-        names = _ordered(outputs)
+        names = ordered(outputs)
         for name in names:
             if not isinstance(name, str):
                 raise TypeError(f"a list of outputs holds column names; for {name!r} use a dict that names it")

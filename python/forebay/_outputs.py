@@ -20,8 +20,8 @@ from ._sizes import count
 if TYPE_CHECKING:
     from ._fit import GroupedMoments, Moments
 
-_MASKS = ("is_missing", "is_null")
-_LAYOUT_AUTO, _LAYOUT_RAGGED, _LAYOUT_PADDED = "auto", "ragged", "padded"
+MASKS = ("is_missing", "is_null")
+LAYOUT_AUTO, LAYOUT_RAGGED, LAYOUT_PADDED = "auto", "ragged", "padded"
 Number = Union[float, Sequence[float]]  # or anything NumPy-like: of one number a column, or a place of an axis
 
 
@@ -45,8 +45,8 @@ class Column(Encodings, Lookups, SampleOperations, Selections, Known):
     columns: tuple[str, ...]
     keep_axis: bool = False
     dtype: str | None = None
-    mask_of: str | None = None  # a key of _MASKS
-    layout: str = _LAYOUT_AUTO
+    mask_of: str | None = None  # a key of MASKS
+    layout: str = LAYOUT_AUTO
     one_step: bool = False
     step_range: tuple[int, int] = (0, 0)
     ops: tuple[_ops.Op, ...] = ()
@@ -230,7 +230,7 @@ class Column(Encodings, Lookups, SampleOperations, Selections, Known):
             same `max_rows`; or its first rows.
         """
         rows = _kept_rows(max_rows, keep)
-        return dataclasses.replace(self, layout=_LAYOUT_RAGGED, padding=Padding(rows, keep=keep) if rows else None)
+        return dataclasses.replace(self, layout=LAYOUT_RAGGED, padding=Padding(rows, keep=keep) if rows else None)
 
     def padded(
         self, max_rows: int | None = None, *, keep: str = "random", pad: float = 0.0, multiple_of: int = 1, to_max: bool = False, lengths: bool = False
@@ -256,7 +256,7 @@ class Column(Encodings, Lookups, SampleOperations, Selections, Known):
         if to_max and not rows:
             raise ValueError("to_max=True needs max_rows=, the length")
         padding = Padding(rows, count(multiple_of, "multiple_of", 1, 2**32 - 1), bool(to_max), bool(lengths), float(pad), keep)
-        return dataclasses.replace(self, layout=_LAYOUT_PADDED, padding=padding)
+        return dataclasses.replace(self, layout=LAYOUT_PADDED, padding=padding)
 
     def optional(self) -> "Column":
         """Leave the output out of the batches when the data set lacks one of its columns, as labels at inference."""
@@ -295,7 +295,7 @@ class Column(Encodings, Lookups, SampleOperations, Selections, Known):
             text += f".steps{self.step_range}"
         text += "".join(map(_ops.text, self.ops))
         p = self.padding
-        if self.layout == _LAYOUT_RAGGED:
+        if self.layout == LAYOUT_RAGGED:
             text += f".ragged({p.max_rows if p else ''}{_keep_text(p)})"
         elif p is not None:
             text += f".padded({p.max_rows or None}{_keep_text(p)}, pad={p.value}, multiple_of={p.multiple_of}, to_max={p.to_max}, lengths={p.lengths})"
@@ -359,7 +359,7 @@ def _step(value: Any, what: str) -> int:
     return count(value, what)
 
 
-def _ordered(names: Any) -> list[str]:
+def ordered(names: Any) -> list[str]:
     """A list of names, which are stacked in their order."""
     if isinstance(names, (set, frozenset)):
         raise TypeError(f"a set has no order: give a list of columns, {sorted(map(str, names))!r}")
@@ -397,7 +397,7 @@ def col(*columns: str | Sequence[str], dtype: Any = None) -> Column:
     >>> fb.col("prcp", "tmax", dtype="float32").fill_missing(0)
     """
     if len(columns) == 1 and not isinstance(columns[0], str):
-        names, keep_axis = tuple(_ordered(columns[0])), True
+        names, keep_axis = tuple(ordered(columns[0])), True
     else:
         names, keep_axis = columns, len(columns) > 1
     if not names:

@@ -5,7 +5,7 @@
  *     section_data.c      data, loader
  *     section_mix.c       mix: sources, each a pipeline of its own
  *     section_samples.c   samples, and splits of them
- *     section_choices.c     samples, splits: some of the samples, or some more than once
+ *     section_choices.c   samples, splits: some of the samples, or some more than once
  *     section_tables.c    lookups, moments: read from files or fitted when an output needs them
  *     section_outputs.c   outputs: columns, steps, layouts, operations
  *     section_make.c      outputs: what is made of columns (forebay/make.h)

@@ -1,4 +1,4 @@
-/* Steps, in the sections samples and splits: some of the samples, or some more than once. */
+/* Choices, in the sections samples and splits: some of the samples, or some more than once. */
 #include "pipeline/pipeline_internal.h"
 
 #include "base/iso_time.h"

@@ -1,4 +1,7 @@
-/* The schedule: what the pump (schedule.c), batches under construction (schedule_batches.c) and the beginning and end of epochs (schedule_epoch.c) share. */
+/*
+ * The schedule: what the pump (schedule.c), batches under construction (schedule_batches.c) and the beginning and end of epochs
+ * (schedule_epoch.c) share.
+ */
 #ifndef FBY_LOADER_SCHEDULE_INTERNAL_H
 #define FBY_LOADER_SCHEDULE_INTERNAL_H
 

@@ -5,12 +5,12 @@
  *     destinations          a a a │ b b │ c c          values by the names of their files; in each, π of that number
  *     files                 part-a-00000, part-a-00001, part-b-00000 …
  *
- *   1. A row goes to first_row[value] + π(number), where π is that of a pack of as many rows whose seed is the pack's, exclusive-or the low half of the
- *      hash of the value's text; without a shuffle, the number. So the rows of a value depend on them and the seed alone.
+ *   1. A row goes to first_row[value] + π(number), where π is that of a pack of as many rows whose seed is the pack's, exclusive-or the low
+ *      half of the hash of the value's text; without a shuffle, the number. So the rows of a value depend on them and the seed alone.
  *   2. A name is the value's text; bytes that are no letter, digit, underscore or point are %XX. No name has '-', so that files sorted by
  *      their names come in the order of the rows.
- *   3. The plan's file keeps what one pass over the key has found (fby__pack_keys_put): values, rows of each, and how many of these lie before each
- *      scatter task. Others need not read the key of what is not theirs.
+ *   3. The plan's file keeps what one pass over the key has found (fby__pack_keys_put): values, rows of each, and how many of these lie
+ *      before each scatter task. Others need not read the key of what is not theirs.
  */
 #ifndef FBY_PACK_KEYS_H
 #define FBY_PACK_KEYS_H
@@ -43,9 +43,9 @@ typedef struct fby__pack_keys {
 } fby__pack_keys;
 
 /**
- * The values of the key p->o->by, from the plan if there is one of this source, else by a pass over it, with counts for p->n_scatters tasks, a
- * power of two, or fewer. Then p->keys is set, and p->n_scatters as it counts. FBY_E_SCHEMA (no such column), FBY_E_UNSUPPORTED (its type; a value too
- * long; too many), FBY_E_DATA (a null).
+ * The values of the key p->o->by, from the plan if there is one of this source, else by a pass over it, with counts for p->n_scatters tasks,
+ * a power of two, or fewer. Then p->keys is set, and p->n_scatters as it counts. FBY_E_SCHEMA (no such column), FBY_E_UNSUPPORTED (its type;
+ * a value too long; too many), FBY_E_DATA (a null).
  */
 fby_status fby__pack_keys_find(struct fby__pack *p, fby_error *err);
 /** What the plan's file has behind its text. */

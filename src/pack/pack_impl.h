@@ -6,7 +6,8 @@
  *     input.c     what is packed: the rows of a data set, or samples as a loader gives them
  *     keys.c      by a key: its values, each of which has files of its own
  *     provenance.c what the pack says of itself
- *     graph.c     the phases: which tasks there are, what they read and write, and each of them run          plan ─► scatter ─► write ─► verify ─► finish
+ *     graph.c     the phases: which tasks there are, what they read and write, and each of them run
+ *                 plan ─► scatter ─► write ─► verify ─► finish
  *     crew.c      tasks of a phase, several at a time, by threads
  *     folder.c    the target folder: begun, gone on with, finished
  *     agreed.c    what all that work in it agree on: the plan's file, the lock

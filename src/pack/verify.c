@@ -1,12 +1,13 @@
 /*
- * Do two data sets have the same rows, in whatever order? Each row is hashed, and the hashes are added up, as numbers of 128 bits: a sum that
- * no order changes, and that no missing, doubled or changed row leaves as it was.
+ * Do two data sets have the same rows, in whatever order? Each row is hashed, and the hashes are added up, as numbers of 128 bits: a sum
+ * that no order changes, and that no missing, doubled or changed row leaves as it was.
  *
- * A row is hashed as a text of its values that is the same wherever they lay: nulls are told apart from values, lists and strings say how long
- * they are; values under a null are not looked at. Times are seconds and nanoseconds, since a format that lacks a unit stores them in another.
+ * A row is hashed as a text of its values that is the same wherever they lay: nulls are told apart from values, lists and strings say how
+ * long they are; values under a null are not looked at. Times are seconds and nanoseconds, since a format that lacks a unit stores them in
+ * another.
  *
- * A task sums up a range of the source's blocks and a range of the pack's files. These have nothing to do with each other: all sums are added up
- * before they are compared.
+ * A task sums up a range of the source's blocks and a range of the pack's files. These have nothing to do with each other: all sums are
+ * added up before they are compared.
  */
 #include "dataset/dataset.h"
 #include "pack/pack_impl.h"

@@ -3,6 +3,8 @@
  * printable here, so that nobody who composes one has to think of it.
  */
 #include "base/error.h"
+
+#include "base/alloc.h"
 #include "base/printable.h"
 
 #include <errno.h>
@@ -86,6 +88,14 @@ void fby__error_context(fby_error *err, const char *fmt, ...)
     size_t used = n < 0 ? 0 : (size_t)n < sizeof err->message ? (size_t)n : sizeof err->message - 1;
     n = snprintf(err->message + used, sizeof err->message - used, ": %s", old); /* a cut message is still a message */
     fby__make_printable(err->message, sizeof err->message, n < 0 || used + (size_t)n >= sizeof err->message);
+}
+
+fby_error *fby__error_copy(const fby_error *err)
+{
+    fby_error *copy = fby__malloc(sizeof *copy);
+    if (copy)
+        *copy = *err;
+    return copy;
 }
 
 void fby__error_clear(fby_error *err)

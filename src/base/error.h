@@ -19,6 +19,9 @@ fby_status fby__fail_nomem(fby_error *err, const char *what);
 /** Put "text: " before the message already in err: context, added by a caller further up. Keeps code and offset. */
 void fby__error_context(fby_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/** A copy, owned by the caller: fby__free(). NULL without memory for it. */
+fby_error *fby__error_copy(const fby_error *err);
+
 /** Reset to FBY_OK with an empty message. NULL is fine. */
 void fby__error_clear(fby_error *err);
 

@@ -265,8 +265,6 @@ fby_status fby__output_value_error(const fby__loader_source *in, const fby__outp
 void fby__assemble_run(fby__task *task, int worker);
 /** A piece of a flight is in its batch: the last one of a phase releases the phase's claim. */
 void fby__flight_piece_done_locked(fby_loader *l, fby__flight *f, uint32_t p);
-/** A copy of an error; NULL without memory for it. */
-fby_error *fby__error_copy(const fby_error *error);
 /* transform.c */
 /** A batch was assembled, or the consumer took one: whoever transforms goes on. Under the queue's lock, with config.transform_ahead. */
 void fby__transform_go_on_locked(fby_loader *l);

@@ -8,14 +8,6 @@
 
 #include <string.h>
 
-fby_error *fby__error_copy(const fby_error *error)
-{
-    fby_error *copy = fby__malloc(sizeof *copy);
-    if (copy)
-        *copy = *error;
-    return copy;
-}
-
 void fby__flight_free_staged_locked(fby_loader *l, fby__flight *f)
 {
     for (uint32_t s = 0; s < l->schedule.max_pieces * l->outputs.shape->n_ragged; s++)

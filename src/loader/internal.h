@@ -2,8 +2,9 @@
  * The loader's parts, private to src/loader.
  *
  *   outputs.c   what the user asked for → panels to decode and copies to make; outputs_*.c are its parts
- *   memory.c    what a plan needs at least, against the budget; memory_costs.c  what each block takes; memory_values.c  batches whose samples differ in length;
- *               memory_lengths.c  what lists and strings really take; memory_shares.c  who gets what a budget has beyond the minimum
+ *   memory.c    what a plan needs at least, against the budget; memory_costs.c  what each block takes;
+ *               memory_values.c  batches whose samples differ in length; memory_lengths.c  what lists and strings really take;
+ *               memory_shares.c  who gets what a budget has beyond the minimum
  *   loader.c    open, close; sources.c  the data sets that samples come from
  *   schedule.c  the pump: which block to load, in schedule order; schedule_batches.c  batches under construction;
  *               schedule_epoch.c  epochs begin and end; schedule_room.c  where memory is short
@@ -92,6 +93,8 @@ uint64_t fby__loader_fixed_bytes(const fby_loader *l);
 uint64_t fby__loader_all_kept_bytes(const fby_loader *l);
 /** At most, of the values of samples whose rows are known, with so many batches in flight. */
 uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth);
+/** Of how many average batches the minimum has room for lists and strings: of one, twice while its pieces are joined, and a quarter longer. */
+#define FBY__MINIMUM_VALUES 2.5
 /** What a batch of average lists and strings takes while it is put together. */
 uint64_t fby__loader_least_values_bytes(fby_loader *l);
 /** Lists and strings of the batches in flight: of average size, or as much as they may be where their lengths were measured. */

@@ -4,7 +4,8 @@
  *   store    decoded chunks that reach beyond their block   a quarter at most
  *   depth    more than two batches in flight                half
  *   jobs     more than two blocks that are loaded at once   half, and an eighth of the budget: enough to hide the disk
- *   values   more lists and strings than one batch has      a quarter, beside all blocks where the budget holds them
+ *   values   more lists and strings than one batch has      a quarter, beside all blocks where the budget holds them; all, where the budget
+ *                                                           was made for everything
  *   rest     blocks that are kept for later, slabs that are larger than need be, and what takes more than metadata say
  *
  * So the sum of all is the budget, and what takes more than metadata say is given room, or refused with the budget whose rest has it.
@@ -60,7 +61,7 @@ void fby__loader_share(fby_loader *l)
     m->shares.rest_bytes += m->shares.depth_bytes - depth_bytes(l) + m->shares.jobs_bytes - (m->max_jobs - 2) * job;
 }
 
-/* By how much the minimum would be larger if metadata had said of all blocks what those took that outgrew it. */
+/* By how much the minimum would be larger, had metadata said of every block what those that outgrew it took for each row. */
 static uint64_t grown_bytes(const fby_loader *l)
 {
     double bytes = 0;
@@ -74,7 +75,7 @@ static uint64_t grown_bytes(const fby_loader *l)
         }
         const double live_rows = (double)(in->live_bytes + 2 * largest) * (double)rows / (double)fby__max_u64(all, 1);
         const double beyond = atomic_load_explicit(&in->grown_row_bytes, memory_order_relaxed);
-        bytes += beyond * (fmin(live_rows, (double)rows) + 2.5 * (double)l->config.batch_size);
+        bytes += beyond * (fmin(live_rows, (double)rows) + FBY__MINIMUM_VALUES * (double)l->config.batch_size);
     }
     return bytes < 0x1p62 ? (uint64_t)bytes : (uint64_t)1 << 62;
 }

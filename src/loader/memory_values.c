@@ -261,7 +261,7 @@ static uint64_t least_values_bytes(fby__loader_source *in)
         const double mean = mean_length(in, &in->outputs[i], o); /* of strings in dictionaries, metadata says little */
         in->listed_sample_bytes += element_bytes(o) * (element_bytes(o) > 1 ? mean : fmax(mean, LEAST_STRING_BYTES));
     }
-    const double bytes = 2.5 * (double)l->config.batch_size * in->listed_sample_bytes +
+    const double bytes = FBY__MINIMUM_VALUES * (double)l->config.batch_size * in->listed_sample_bytes +
                          (double)l->outputs.shape->n_ragged * (double)pieces * (double)fby__slab_class_bytes(1);
     return bytes < 0x1p62 ? (uint64_t)bytes : (uint64_t)1 << 62;
 }

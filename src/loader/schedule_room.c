@@ -7,8 +7,9 @@
  *      blocks of later batches are not loaded. A block that takes more than was reserved is put back, and read anew when it is its turn;
  *      by itself, where it is scratch or the read buffer that was too small.
  *   3. Nothing is under way and the consumer waits: all else gives way to its batch, which is started over as if the epoch had been begun
- *      there and nothing were known of blocks but their metadata. Until the epoch ends there is then one batch and one block at a time. Where blocks turned
- *      out larger than was known of them, it is started over once more, with what they took reserved for them.
+ *      there and nothing were known of blocks but their metadata. Until the epoch ends there is then one batch and one block at a time. Where
+ *      blocks turn out larger than was known of them, it is started over again, as often as that happens, with what they took reserved for
+ *      them.
  *   4. That has not helped: what does not fit is refused by name.
  *
  * So the earliest unfinished batch can always finish if it fits the budget as a whole, nothing goes beyond it, and what is refused is a matter of

@@ -50,12 +50,17 @@ typedef struct fby_samples_opts {
     uint64_t input, output; /* WINDOWS: rows of both parts; a window is input + output rows, at least 1 */
     uint64_t stride;        /* WINDOWS: rows from one start to the next; 0 = 1 */
     const char *key;        /* GROUPS: the column of the key, needed without rows or table. WINDOWS: NULL = a file is a series */
-    const char *const *
-        more_keys; /* further columns of the key, n_more_keys of them, FBY_MAX_KEYS with `key` at most: rows belong to one group, or series, when they agree
-                                     in all of them. Not with a table. There is then no single key to select samples by: name a column */
+    /*
+     * Further columns of the key, n_more_keys of them, FBY_MAX_KEYS with `key` at most: rows belong to one group, or series, when they agree in
+     * all of them. Not with a table. There is then no single key to select samples by: name a column.
+     */
+    const char *const *more_keys;
     size_t n_more_keys;
-    uint64_t rows; /* GROUPS, in place of a key: each file is cut into groups of so many rows, the last of which has what is left; nothing
-                                        is read. Their key is the file's name. 0 = by key, or from a table */
+    /*
+     * GROUPS, in place of a key: each file is cut into groups of so many rows, the last of which has what is left; nothing is read. Their key
+     * is the file's name. 0 = by key, or from a table.
+     */
+    uint64_t rows;
     const char *time;                /* WINDOWS: NULL, or a column of times or numbers: a series ends where it does not advance by `step` */
     int64_t step;                    /* from row to row, in the column's unit; 0 = any step forward will do */
     const char *const *drop_missing; /* WINDOWS: those that touch a missing value (null, NaN) of these columns are no samples */
@@ -66,17 +71,17 @@ typedef struct fby_samples_opts {
      * may be NULL.
      */
     fby_dataset *table; /* the samples hold a reference; NULL = scan */
-    const char *first,
-        *last;             /* columns of the table, required: first and last row of a group in its file, counted from 0, both inclusive */
-    const char *file;      /* column of the table: the file. Its value is that of the data set's column of the same name (a part of the
+    /* Columns of the table, required: first and last row of a group in its file, counted from 0, both inclusive. */
+    const char *first, *last;
+    const char *file;         /* column of the table: the file. Its value is that of the data set's column of the same name (a part of the
                                  pattern), or a file's name with or without extension; or "batch_{batch_id}.parquet": the name made of
                                  columns of the table. NULL = the data set is one file */
-    bool file_by_position; /* `file` holds the place of the file in the data set, from 0 */
-    int n_threads;         /* for reading the columns named above; 0 = the CPUs this process may use */
+    bool file_by_position;    /* `file` holds the place of the file in the data set, from 0 */
+    int n_threads;            /* for reading the columns named above; 0 = the CPUs this process may use */
     fby_progress_fn progress; /* called on the calling thread, at most about ten times a second */
     void *progress_user;
-    const char
-        *step_text; /* NULL, or the step in words, for a column of times: "1 day", "6 hours", "10 min", "30 s", "20 ms", "us", "ns" */
+    /* NULL, or the step in words, for a column of times: "1 day", "6 hours", "10 min", "30 s", "20 ms", "us", "ns". */
+    const char *step_text;
 } fby_samples_opts;
 
 /**

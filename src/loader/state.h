@@ -411,9 +411,9 @@ typedef struct fby__queue {
     pthread_mutex_t lock;
     pthread_cond_t ready;
     fby__finished *ring; /* owned: depth; batch b at b % depth */
-    uint32_t *
-        of_sources; /* owned: of each slot of the ring, samples of each source; NULL where there is one. Written under the schedule's lock before
-                             the slot is published, read by who has the slot's batch */
+    /* Owned: of each slot of the ring, samples of each source; NULL where there is one. Written under the schedule's lock before the slot is
+     * published, read by who has the slot's batch. */
+    uint32_t *of_sources;
     uint64_t next; /* batch to hand out next */
     uint64_t n_batches;
     uint32_t n_ready;         /* slots of the ring in use */

@@ -4,8 +4,6 @@
  */
 #include "loader/schedule_internal.h"
 
-#include "base/alloc.h"
-
 #include <string.h>
 
 void fby__flight_free_staged_locked(fby_loader *l, fby__flight *f)

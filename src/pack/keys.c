@@ -103,7 +103,7 @@ static uint32_t *slot_of(const fby__pack_keys *k, fby__bytes text)
     uint32_t at = (uint32_t)fby__hash(text.data, text.n).lo & (k->n_slots - 1);
     for (;; at = (at + 1) & (k->n_slots - 1)) {
         const uint32_t found = k->slots[at];
-        if (!found || (strncmp(k->keys[found - 1].text, (const char *)text.data, text.n) == 0 && !k->keys[found - 1].text[text.n]))
+        if (!found || (strncmp(k->keys[found - 1].text, (const char *)text.data, text.n) == 0 && strlen(k->keys[found - 1].text) == text.n))
             return &k->slots[at];
     }
 }
@@ -190,7 +190,7 @@ static fby_status sort_values(fby__pack_keys *k, fby_error *err)
 }
 
 /* What follows of text and rows. */
-static fby_status name_values(fby__pack *p, fby__pack_keys *k, fby_error *err)
+static fby_status name_values(const fby__pack *p, fby__pack_keys *k, fby_error *err)
 {
     for (uint32_t i = 0; i < k->n; i++) {
         fby__pack_key *key = &k->keys[i];
@@ -368,29 +368,67 @@ fby_status fby__pack_keys_put(const fby__pack *p, fby__buf *out, fby_error *err)
     return failed ? no_memory(err) : FBY_OK;
 }
 
-static fby_status parse(fby__pack *p, fby__bytes from, fby__pack_keys *k, fby_error *err)
+/* n values, each a text, its NUL and its rows, which add up to the source's; *from is then what lies behind them. */
+static fby_status parse_values(const fby__pack *p, uint64_t n, fby__bytes *from, fby__pack_keys *k, bool *out_ok, fby_error *err)
 {
-    const uint8_t *at = from.data + sizeof(fby__hash128) + 2 * sizeof(uint64_t);
-    const uint32_t n = (uint32_t)fby__load_u64(at - 16);
     size_t cap = 0;
-    k->n_scatters = (uint32_t)fby__load_u64(at - 8);
-    for (uint32_t i = 0; i < n; i++) {
-        const size_t length = strlen((const char *)at);
-        FBY__TRY(add_value(k, &cap, (fby__bytes){at, length}, err));
-        k->keys[i].rows = fby__load_u64(at + length + 1);
-        at += length + 1 + sizeof(uint64_t);
+    uint64_t left = p->rows;
+    *out_ok = false;
+    for (uint64_t i = 0; i < n; i++) {
+        const uint8_t *nul = from->n ? memchr(from->data, 0, from->n) : NULL;
+        const size_t length = nul ? (size_t)(nul - from->data) : 0, size = length + 1 + sizeof(uint64_t);
+        if (!nul || from->n < size)
+            return FBY_OK;
+        const uint64_t rows = fby__load_u64(nul + 1);
+        if (rows == 0 || rows > left)
+            return FBY_OK;
+        FBY__TRY(add_value(k, &cap, (fby__bytes){from->data, length}, err));
+        k->keys[i].rows = rows;
+        left -= rows;
+        *from = (fby__bytes){from->data + size, from->n - size};
     }
-    const size_t bytes = (size_t)k->n_scatters * n * sizeof *k->begin;
-    k->begin = fby__malloc(bytes + 1);
+    *out_ok = left == 0;
+    return FBY_OK;
+}
+
+/* None of a value's rows lie before the first task, no fewer before each next one, and never more than there are. */
+static bool counts_fit(const fby__pack_keys *k)
+{
+    for (uint32_t t = 0; t < k->n_scatters; t++)
+        for (uint32_t i = 0; i < k->n; i++) {
+            const uint64_t *begin = &k->begin[(size_t)t * k->n + i];
+            if (t == 0 ? *begin != 0 : *begin < begin[-(ptrdiff_t)k->n] || *begin > k->keys[i].rows)
+                return false;
+        }
+    return true;
+}
+
+static fby_status parse(const fby__pack *p, fby__bytes from, fby__pack_keys *k, bool *out_ok, fby_error *err)
+{
+    const uint64_t n = fby__load_u64(from.data), n_scatters = fby__load_u64(from.data + 8);
+    from = (fby__bytes){from.data + 16, from.n - 16};
+    *out_ok = false;
+    if (n > FBY__PACK_KEYS || n_scatters == 0 || n_scatters > fby__max_u64(1, fby__pack_block_count(p)))
+        return FBY_OK;
+    FBY__TRY(parse_values(p, n, &from, k, out_ok, err));
+    *out_ok = *out_ok && from.n == n_scatters * n * sizeof *k->begin;
+    if (!*out_ok)
+        return FBY_OK;
+    k->n_scatters = (uint32_t)n_scatters;
+    k->begin = fby__malloc(from.n + 1);
     if (!k->begin)
         return no_memory(err);
-    memcpy(k->begin, at, bytes);
+    if (from.n)
+        memcpy(k->begin, from.data, from.n);
     FBY__TRY(name_values(p, k, err));
+    *out_ok = counts_fit(k);
+    for (uint32_t i = 1; i < k->n; i++)
+        *out_ok = *out_ok && compare_names(&(uint32_t){i - 1}, &i, k) < 0;
     place_values(p, k);
     return index_values(k, err);
 }
 
-/* What hashes as it was written is ours, and makes sense. */
+/* The hash finds what went wrong on a disk. Whoever may write there may write a hash, too: so all is looked at before it is believed. */
 fby_status fby__pack_keys_take(fby__pack *p, fby__bytes from, bool *out_ok, fby_error *err)
 {
     const fby__hash128 of = origin(p);
@@ -401,8 +439,8 @@ fby_status fby__pack_keys_take(fby__pack *p, fby__bytes from, bool *out_ok, fby_
     if (!k)
         return no_memory(err);
     k->column = p->keys ? p->keys->column : 0;
-    const fby_status status = parse(p, from, k, err);
-    if (status != FBY_OK) {
+    const fby_status status = parse(p, (fby__bytes){from.data + sizeof of, from.n - 2 * sizeof of}, k, out_ok, err);
+    if (status != FBY_OK || !*out_ok) {
         fby__pack_keys_free(k);
         return status;
     }
@@ -463,7 +501,7 @@ fby_status fby__pack_keys_destinations(const fby__pack *p, const struct ArrowArr
     for (uint64_t i = 0; i < n; i++) {
         const fby__bytes text = text_of(&c, i, room);
         const uint32_t found = text.data ? *slot_of(k, text) : 0;
-        if (!found || next[found - 1] == k->keys[found - 1].rows)
+        if (!found || next[found - 1] >= k->keys[found - 1].rows)
             return fby__fail(err, FBY_E_CHANGED, "the key '%s' has other values than when it was counted: the source has changed",
                              p->o->by);
         const fby__pack_key *key = &k->keys[found - 1];

@@ -17,6 +17,8 @@
 #include "support/files.h"
 #include "support/temp_dir.h"
 
+#include "format/hdf5/client/helper_internal.h"
+
 #include <forebay/pack.h>
 
 #define GOLDEN FBY_SOURCE_DIR "/tests/golden/ipc/"
@@ -48,17 +50,26 @@ static size_t count_visible(const char *path)
 
 static void expect_equal_files(const char *folder, const char *other, uint64_t files, const char *extension)
 {
-    for (uint64_t i = 0; i < files; i++) {
-        char path[2][700];
-        (void)snprintf(path[0], sizeof path[0], "%s/part-%05u.%s", folder, (unsigned)i, extension);
-        (void)snprintf(path[1], sizeof path[1], "%s/part-%05u.%s", other, (unsigned)i, extension);
+    uint64_t found = 0;
+    DIR *d = opendir(other);
+    assert_non_null(d);
+    for (struct dirent *e; (e = readdir(d));) {
+        char path[2][900];
+        if (strncmp(e->d_name, "part-", 5) != 0)
+            continue;
+        assert_string_equal(strrchr(e->d_name, '.') + 1, extension);
+        (void)snprintf(path[0], sizeof path[0], "%s/%s", folder, e->d_name);
+        (void)snprintf(path[1], sizeof path[1], "%s/%s", other, e->d_name);
         size_t a_n, b_n;
         uint8_t *a = read_bytes(path[0], &a_n), *b = read_bytes(path[1], &b_n);
         assert_int_equal(a_n, b_n);
         assert_memory_equal(a, b, a_n);
         free(a);
         free(b);
+        found++;
     }
+    (void)closedir(d);
+    assert_int_equal(found, files);
 }
 
 static void sweep(fby_dataset *ds, const char *name, fby_pack_opts opts, const char *extension)
@@ -110,6 +121,48 @@ static void every_failing_allocation_leaves_a_pack_that_goes_on(void **state)
     sweep_rows("numbers.arrow", (fby_pack_opts){.seed = 1}, "arrow");
     sweep_rows("nested.arrow", (fby_pack_opts){.seed = 2, .codec = FBY_PACK_CODEC_ZSTD, .verify = true}, "arrow");
     sweep_rows("texts.arrow", (fby_pack_opts){.shuffle = FBY_PACK_SHUFFLE_NONE, .format = FBY_PACK_PARQUET}, "parquet");
+}
+
+/* Rows with a text of three values, and without nulls. */
+static fby_dataset *open_csv(void)
+{
+    char path[600];
+    fby_error err;
+    fby_dataset *ds;
+    (void)snprintf(path, sizeof path, "%s/rows.csv", g_dir);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    (void)fprintf(f, "region,i\n");
+    for (int i = 0; i < 40; i++)
+        (void)fprintf(f, "%s,%d\n", (const char *[]){"north", "a b", "Z\xC3\xBCrich"}[i % 3], i);
+    assert_int_equal(fclose(f), 0);
+    const fby_source source = {.path = path};
+    const fby_open_opts opts = {.size = sizeof opts, .cache_dir = "", .n_threads = 1};
+    if (fby_dataset_open(&source, 1, &opts, &ds, &err) != FBY_OK)
+        fail_msg("%s", err.message);
+    return ds;
+}
+
+static void so_does_one_by_a_key(void **state)
+{
+    (void)state;
+    fby_dataset *ds = open_csv();
+    sweep(ds, "by", (fby_pack_opts){.seed = 3, .by = "region", .verify = true}, "arrow");
+    fby_dataset_close(ds);
+}
+
+static void so_does_one_of_hdf5(void **state)
+{
+    (void)state;
+    char path[FBY__H5P_MAX_PATH];
+    fby_error err;
+    if (fby__h5_helper_find(path, &err) != FBY_OK) {
+        print_message("skipped: %s\n", err.message);
+        skip();
+    }
+    fby_dataset *ds = open_csv();
+    sweep(ds, "hdf5", (fby_pack_opts){.seed = 4, .format = FBY_PACK_HDF5, .codec = FBY_PACK_CODEC_GZIP}, "hdf5");
+    fby_dataset_close(ds);
 }
 
 static void so_do_samples_of_a_pipeline(void **state)
@@ -288,6 +341,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_failing_allocation_leaves_a_pack_that_goes_on, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(so_does_one_by_a_key, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(so_does_one_of_hdf5, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(so_do_samples_of_a_pipeline, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(threads_decide_nothing, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(every_failing_allocation_of_a_task_leaves_tasks_that_go_on, setup_dir, teardown_dir),

@@ -109,8 +109,10 @@ def test_neither_memory_nor_threads_nor_tasks_decide_a_byte(tmp_path, rows_per_f
 def test_a_task_reads_the_key_once_the_plan_is_written_no_more(tmp_path):
     source = write(regions(50_000), tmp_path / "src")
     options = {"by": "region", "seed": 1, "memory": "16MiB"}
-    fb.pack_task(source, tmp_path / "out", "plan:0", **options)
     said = []
+    fb.pack_task(source, tmp_path / "out", "plan:0", progress=lambda done, total, what: said.append(what), **options)
+    assert "reading the key" in said
+    said.clear()
     for task in fb.pack_tasks(source, tmp_path / "out", **options):
         fb.pack_task(source, tmp_path / "out", task, progress=lambda done, total, what: said.append(what), **options)
     assert "reading the key" not in said and "writing" in said

@@ -44,14 +44,6 @@ uint64_t fby__pack_bucket_begin(const fby__pack_order *order, uint32_t k, uint32
     return k == n || at > order->n ? order->n : at;
 }
 
-uint32_t fby__pack_bucket_of(const fby__pack_order *order, uint64_t destination, uint32_t n)
-{
-    assert(destination < order->n);
-    /* The last k with ⌊u k / n⌋ ≤ the destination's unit. */
-    const uint64_t unit = destination / order->unit;
-    return (uint32_t)((((unsigned __int128)unit + 1) * n - 1) / units(order));
-}
-
 #define STAGED_ROW_BYTES                                                                                                                   \
     48.0 /* of what is kept of a row on its way: its destination, its place, its run; arrays that grow have room to spare */
 #define BUCKET_ROW_BYTES 20.0 /* where a row of a bucket lies, and where it goes */

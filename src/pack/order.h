@@ -8,10 +8,10 @@
  *                              bucket 0  │   1   │  2         n buckets: ranges of destinations, cut at multiples of `unit`
  *
  *   1. Destination d holds the d-th sample of the plan's full shuffle of these samples, with this seed, in epoch 0, of one stream; without
- *      shuffle, sample d.
+ *      shuffle, sample d. By a key there is one such order for each of its values: keys.h.
  *   2. π depends on N and the seed alone. The number of buckets, which memory and tasks decide, moves no sample.
  *   3. A bucket's rows are whole units (record batches, or files, of the pack), but for the last ones of the data set: buckets are written
- *      apart from each other.
+ *      apart from each other. By a key a bucket ends where a unit of a value does (layout.c).
  */
 #ifndef FBY_PACK_ORDER_H
 #define FBY_PACK_ORDER_H
@@ -36,8 +36,7 @@ void fby__pack_samples(const fby__pack_order *order, uint64_t first, uint32_t co
 
 /** The first destination of bucket k of n ≥ 1; of k = n, where the last one ends. A bucket may be empty. */
 uint64_t fby__pack_bucket_begin(const fby__pack_order *order, uint32_t k, uint32_t n);
-/** The bucket of n that holds a destination. */
-uint32_t fby__pack_bucket_of(const fby__pack_order *order, uint64_t destination, uint32_t n);
+
 /* ---- how many tasks ---- */
 
 #define FBY__PACK_BUCKETS 65536u /* at most */

@@ -90,7 +90,7 @@ void fby__batches_fini(fby__batches *b)
 
 /* ---- where rows go ---- */
 
-/* The bucket of a destination: as fby__pack_bucket_of, which divides by 128 bits. */
+/* The bucket of a destination: as fby__pack_bucket_at, from a guess that is near. */
 static uint32_t bucket_of(const fby__pack *p, uint64_t destination)
 {
     uint64_t k = (uint64_t)((double)destination / (double)p->rows * p->n_buckets);

@@ -1,5 +1,6 @@
 /* Where samples go when a data set is packed: against the plan's own full shuffle, and against values that must never change. */
-#include "pack/order.h"
+#include "base/checked.h"
+#include "pack/pack_impl.h"
 #include "plan/plan.h"
 
 #include <setjmp.h>
@@ -72,28 +73,38 @@ static void packed_rows_are_the_plans_full_shuffle(void **state)
     fby__plan_destroy(plan);
 }
 
+static fby__pack cut(uint64_t rows, uint64_t unit, uint32_t n_buckets, const fby_pack_opts *opts)
+{
+    fby__pack p = {.o = opts, .rows = rows, .batch_rows = unit, .rows_per_file = unit, .n_files = fby__div_up_u64(rows, unit), .lock = -1};
+    assert_int_equal(fby__pack_cut(&p, n_buckets, 1, NULL), FBY_OK);
+    return p;
+}
+
 static void buckets_are_whole_units_and_hold_every_destination_once(void **state)
 {
     (void)state;
     static const uint64_t SIZES[] = {1, 9, 10, 11, 100, 105, 12345};
     static const uint32_t BUCKETS[] = {1, 2, 3, 7, 64, 1000};
+    const fby_pack_opts opts = {.size = sizeof opts, .seed = 1};
     for (size_t s = 0; s < sizeof SIZES / sizeof *SIZES; s++)
         for (size_t b = 0; b < sizeof BUCKETS / sizeof *BUCKETS; b++) {
             const uint64_t n = SIZES[s];
             const uint32_t buckets = BUCKETS[b];
-            const fby__pack_order order = fby__pack_order_of(n, 10, true, 1);
-            assert_int_equal(fby__pack_bucket_begin(&order, 0, buckets), 0);
-            assert_int_equal(fby__pack_bucket_begin(&order, buckets, buckets), n);
+            fby__pack p = cut(n, 10, buckets, &opts);
+            assert_int_equal(fby__pack_bucket_begin(&p.order, 0, buckets), 0);
+            assert_int_equal(fby__pack_bucket_begin(&p.order, buckets, buckets), n);
             for (uint32_t k = 0; k < buckets; k++) {
-                const uint64_t begin = fby__pack_bucket_begin(&order, k, buckets), end = fby__pack_bucket_begin(&order, k + 1, buckets);
+                const uint64_t begin = fby__pack_bucket_begin(&p.order, k, buckets), end = fby__pack_bucket_begin(&p.order, k + 1, buckets);
                 assert_true(begin <= end && (begin % 10 == 0 || begin == n));
                 for (uint64_t d = begin; d < end; d++)
-                    assert_int_equal(fby__pack_bucket_of(&order, d, buckets), k);
+                    assert_int_equal(fby__pack_bucket_at(&p, d), k);
             }
+            fby__pack_fini(&p);
         }
-    const fby__pack_order huge = fby__pack_order_of(((uint64_t)1 << 62) - 1, 1, true, 1);
+    fby__pack huge = cut(((uint64_t)1 << 62) - 1, 1, 999, &opts);
     for (uint32_t k = 0; k < 999; k++)
-        assert_int_equal(fby__pack_bucket_of(&huge, fby__pack_bucket_begin(&huge, k, 999), 999), k);
+        assert_int_equal(fby__pack_bucket_at(&huge, fby__pack_bucket_begin(&huge.order, k, 999)), k);
+    fby__pack_fini(&huge);
 }
 
 int main(void)

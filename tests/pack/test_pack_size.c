@@ -66,7 +66,7 @@ static void ten_terabytes_are_a_thousand_tasks_that_know_little_and_open_one_fil
     for (uint64_t task = 0; task < scatters; task += scatters / 3) {
         fby__pack_destinations(&p.order, task * rows, SAMPLE, to);
         for (uint32_t i = 0; i < SAMPLE; i++)
-            count[fby__pack_bucket_of(&p.order, to[i], p.n_buckets)]++;
+            count[fby__pack_bucket_at(&p, to[i])]++;
         for (uint64_t k = 0; k < writes; k++) {
             const double expected = (double)(p.bucket_begin[k + 1] - p.bucket_begin[k]) / (double)p.rows * SAMPLE;
             assert_true((double)count[k] > expected * 0.7 && (double)count[k] < expected * 1.3); /* six times its deviation, and more */

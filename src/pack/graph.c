@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+/* By number; verify came last, and numbers stay. */
 static const char *const PHASES[] = {"plan", "scatter", "write", "finish", "verify"};
 enum { N_PHASES = sizeof PHASES / sizeof *PHASES };
 static const fby_pack_phase ORDER[N_PHASES] = {FBY_PACK_PLAN, FBY_PACK_SCATTER, FBY_PACK_WRITE, FBY_PACK_VERIFY, FBY_PACK_FINISH};

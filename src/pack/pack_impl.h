@@ -22,7 +22,8 @@
  *
  *     to/part-00000.arrow …        the pack; appear at the end, one rename after the other
  *     to/_pack.json                what it was made of; appears last
- *     to/.forebay-pack/plan        about the same text, and how many tasks there are: what another run has to agree with to go on
+ *     to/.forebay-pack/plan        about the same text, how many tasks there are, by a key its values and counts: what another run has to
+ *                                  agree with to go on
  *     to/.forebay-pack/scatter-K   rows of the K-th range of blocks of the source, by bucket
  *     to/.forebay-pack/verify-K    sums of the K-th range of rows, of a verify task that was run by itself
  *     to/.forebay-pack/part-…      files of the pack that are complete
@@ -293,12 +294,12 @@ void fby__pack_inform(const fby__pack *p, fby_pack_info *info);
 fby_status fby__pack_end(fby__pack *p, bool finished, fby_error *err);
 /** What is done from now on is said at once. */
 fby_status fby__pack_begin_doing(fby__pack *p, const char *doing, fby_error *err);
-/** Tasks [first, last) of the phase. */
+/** Verify tasks [first, last). */
 fby_status fby__pack_verify_run(fby__pack *p, uint64_t first, uint64_t last, fby_error *err);
-uint64_t fby__pack_verify_count(const fby__pack *p);
-char *fby__pack_verify_name(uint64_t k);
-void fby__pack_verify_files(const fby__pack *p, uint64_t k, uint64_t *out_first,
-                            uint64_t *out_last); /* of the pack: [*out_first, *out_last) */
+uint64_t fby__pack_verify_count(const fby__pack *p); /* how many there are: 0 without verify */
+char *fby__pack_verify_name(uint64_t k);             /* of the file with the sum of one; the caller's */
+/** The files [*out_first, *out_last) of the pack that verify task k sums. */
+void fby__pack_verify_files(const fby__pack *p, uint64_t k, uint64_t *out_first, uint64_t *out_last);
 /** Both sums, compared, of tasks that were run and those that were not. text: of the sum. */
 fby_status fby__pack_verify(fby__pack *p, char text[33], fby_error *err);
 /** expected_bytes and expected_ns, once the rest is said. */

@@ -336,7 +336,7 @@ static bool reads_source(const fby__pack *p)
     return true;
 }
 
-static const fby__pack_phase phase = {"verifying", begin_verifier, verify_task, verifier_lacks_memory, end_verifier, reads_source};
+static const fby__pack_phase verify_phase = {"verifying", begin_verifier, verify_task, verifier_lacks_memory, end_verifier, reads_source};
 
 /* ---- tasks, and all of them ---- */
 
@@ -346,7 +346,7 @@ fby_status fby__pack_verify_run(fby__pack *p, uint64_t first, uint64_t last, fby
 {
     if (!p->sums && !(p->sums = fby__calloc((size_t)p->n_scatters, sizeof *p->sums)))
         return no_memory(err);
-    return fby__pack_crew_run(p, &phase, first, last, err);
+    return fby__pack_crew_run(p, &verify_phase, first, last, err);
 }
 
 fby_status fby__pack_verify(fby__pack *p, char text[33], fby_error *err)

@@ -64,7 +64,8 @@ typedef struct fby_pack_opts {
     const char *pipeline; /* with loader: NULL, or a text that is kept in the pack, to say how it was made: the pipeline file */
     /*
      * NULL, or a column, or with `loader` an output, of integers, booleans or text: each value has files of its own, part-VALUE-00000.arrow and so on,
-     * and with a shuffle its rows are mixed with each other alone. Every row needs a value; at most 65,536 of them.
+     * and with a shuffle its rows are mixed with each other alone. Every row needs a value, and the
+     * column has at most 65,536 different ones.
      */
     const char *by;
 } fby_pack_opts;
@@ -113,7 +114,7 @@ FBY_API fby_status fby_pack(fby_dataset *ds, const char *to, const fby_pack_opts
 /** A pack is made by tasks. Those of one phase are independent of each other, and need all of the phases before. */
 typedef enum fby_pack_phase {
     FBY_PACK_PLAN,    /* one task: how many of the others there are */
-    FBY_PACK_SCATTER, /* a range of the source into a file of buckets; none without a shuffle */
+    FBY_PACK_SCATTER, /* a range of the source into a file of buckets; none without a shuffle or a key */
     FBY_PACK_WRITE,   /* files of the pack: those of a bucket, or one */
     FBY_PACK_FINISH,  /* one task: the final names; with verify, when what was not verified by tasks was read again */
     FBY_PACK_VERIFY   /* with verify, before finish: a range of the source and one of the pack's files, their rows hashed */
@@ -127,7 +128,7 @@ typedef struct fby_pack_task {
     size_t size; /* sizeof(fby_pack_task) of the library */
     fby_pack_phase phase;
     uint64_t k, n;
-    uint64_t rows;                /* that it moves */
+    uint64_t rows;                /* that it moves; of verify, that it hashes: of the source and of the pack */
     uint64_t bytes_in, bytes_out; /* about: that it reads, and writes before they are compressed */
     const char *const *inputs;    /* n_inputs paths of the source's files; in the target folder, names such as ".forebay-pack/scatter-*" */
     const char *const *outputs;   /* n_outputs names in the target folder */

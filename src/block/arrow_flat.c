@@ -12,11 +12,11 @@ uint64_t fby__bits_count(const uint8_t *bits, uint64_t begin, uint64_t n)
 {
     uint64_t sum = 0, i = begin, end = begin + n;
     for (; i < end && i % 8; i++)
-        sum += bits[i / 8] >> i % 8 & 1;
+        sum += fby__bit(bits, i);
     for (; i + 64 <= end; i += 64)
         sum += (uint64_t)__builtin_popcountll(fby__load_u64(bits + i / 8));
     for (; i < end; i++)
-        sum += bits[i / 8] >> i % 8 & 1;
+        sum += fby__bit(bits, i);
     return sum;
 }
 
@@ -34,7 +34,7 @@ void fby__bits_copy(const uint8_t *bits, uint64_t begin, uint64_t n, uint8_t *ou
     }
     for (; i < n; i++) {
         const uint64_t a = begin + i, b = out_begin + i;
-        out[b / 8] = (uint8_t)(out[b / 8] | (bits[a / 8] >> a % 8 & 1) << b % 8);
+        out[b / 8] = (uint8_t)(out[b / 8] | fby__bit(bits, a) << b % 8);
     }
 }
 

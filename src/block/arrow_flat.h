@@ -38,6 +38,8 @@ void fby__arrow_flat_fini(fby__arrow_flat *flat);
 fby_status fby__arrow_flat_batch(const struct ArrowSchema *schema, int64_t rows, const fby__arrow_flat_node *nodes, size_t n_nodes,
                                  const fby__bytes *buffers, size_t n_buffers, struct ArrowArray *out, fby_error *err);
 
+/** Bit i of a validity, or of booleans. */
+static inline bool fby__bit(const void *bits, uint64_t i) { return ((const uint8_t *)bits)[i / 8] >> i % 8 & 1; }
 /** Set bits among n from `begin` on. */
 uint64_t fby__bits_count(const uint8_t *bits, uint64_t begin, uint64_t n);
 /** Copy n bits; out's others in its last byte become 0 where out_begin = 0. Bits from out_begin on are 0 before. */

@@ -62,12 +62,10 @@ static uint64_t count_rows(const fby__row_run *runs, size_t n)
     return sum;
 }
 
-static bool bit(const uint8_t *bits, uint64_t i) { return bits[i / 8] >> i % 8 & 1; }
-
 static bool is_null(const source *s, const fby__row_run *run, uint64_t i)
 {
     return run->batch == NOWHERE ||
-           (s->validity[run->batch] && !bit(s->validity[run->batch], run->begin + i + (uint64_t)s->shift[run->batch]));
+           (s->validity[run->batch] && !fby__bit(s->validity[run->batch], run->begin + i + (uint64_t)s->shift[run->batch]));
 }
 
 static uint64_t row_of(const source *s, const fby__row_run *run) { return run->begin + (uint64_t)s->shift[run->batch]; }
@@ -92,7 +90,7 @@ static fby_status take_validity(const source *s, const fby__row_run *runs, size_
             continue;
         }
         for (uint64_t i = 0; i < runs[r].n; i++) {
-            const bool valid = !validity || bit(validity, row_of(s, &runs[r]) + i);
+            const bool valid = !validity || fby__bit(validity, row_of(s, &runs[r]) + i);
             bits[(at + i) / 8] = (uint8_t)(bits[(at + i) / 8] | valid << (at + i) % 8);
         }
     }
@@ -161,7 +159,7 @@ static fby_status take_fixed(const source *s, const fby__row_run *runs, size_t n
     fby__free(values);
     const uint8_t *valid = status == FBY_OK && out->null_count ? out->buffers[0] : NULL;
     for (uint64_t i = 0; valid && i < rows; i++)
-        if (!bit(valid, i))
+        if (!fby__bit(valid, i))
             memset(to + i * width, 0, width);
     return status;
 }
@@ -175,7 +173,7 @@ static fby_status take_bits(const source *s, const fby__row_run *runs, size_t n_
     for (size_t r = 0; r < n_runs; at += runs[r].n, r++)
         for (uint64_t i = 0; runs[r].batch != NOWHERE && i < runs[r].n; i++)
             to[(at + i) / 8] =
-                (uint8_t)(to[(at + i) / 8] | bit(s->arrays[runs[r].batch]->buffers[1], row_of(s, &runs[r]) + i) << (at + i) % 8);
+                (uint8_t)(to[(at + i) / 8] | fby__bit(s->arrays[runs[r].batch]->buffers[1], row_of(s, &runs[r]) + i) << (at + i) % 8);
     const uint8_t *valid = out->null_count ? out->buffers[0] : NULL;
     for (uint64_t i = 0; valid && i < (rows + 7) / 8; i++)
         to[i] &= valid[i];

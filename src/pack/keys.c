@@ -48,8 +48,6 @@ static fby_status open_column(const struct ArrowSchema *schema, const struct Arr
     return FBY_OK;
 }
 
-static bool bit(const uint8_t *bits, uint64_t i) { return bits[i / 8] >> i % 8 & 1; }
-
 static int integer_text(const key_column *c, uint64_t i, char *out, size_t room)
 {
     const uint8_t *at = (const uint8_t *)c->array->buffers[1] + i * c->format.width;
@@ -69,12 +67,12 @@ static int integer_text(const key_column *c, uint64_t i, char *out, size_t room)
 static fby__bytes text_of(const key_column *c, uint64_t row, char room[24])
 {
     const uint64_t i = row + c->offset;
-    if (c->validity && !bit(c->validity, i))
+    if (c->validity && !fby__bit(c->validity, i))
         return (fby__bytes){NULL, 0};
     if (c->format.storage == FBY__ARROW_FIXED)
         return (fby__bytes){(const uint8_t *)room, (size_t)integer_text(c, i, room, 24)};
     if (c->format.storage == FBY__ARROW_BITS)
-        return bit(c->array->buffers[1], i) ? (fby__bytes){(const uint8_t *)"true", 4} : (fby__bytes){(const uint8_t *)"false", 5};
+        return fby__bit(c->array->buffers[1], i) ? (fby__bytes){(const uint8_t *)"true", 4} : (fby__bytes){(const uint8_t *)"false", 5};
     const bool wide = c->format.storage == FBY__ARROW_VAR64;
     const int64_t begin = wide ? ((const int64_t *)c->array->buffers[1])[i] : ((const int32_t *)c->array->buffers[1])[i];
     const int64_t end = wide ? ((const int64_t *)c->array->buffers[1])[i + 1] : ((const int32_t *)c->array->buffers[1])[i + 1];

@@ -33,8 +33,6 @@ typedef struct node_list {
 
 static fby_status no_memory(fby_error *err) { return fby__fail_nomem(err, "the hash of rows"); }
 
-static bool bit(const uint8_t *bits, uint64_t i) { return bits[i / 8] >> i % 8 & 1; }
-
 static uint64_t count_nodes(const struct ArrowSchema *schema)
 {
     uint64_t n = 1;
@@ -93,14 +91,14 @@ static int put_value(fby__buf *b, const node *n, uint64_t row)
 {
     const struct ArrowArray *a = n->array;
     const uint64_t i = row + (uint64_t)a->offset;
-    if (n->format.storage == FBY__ARROW_NULL || (n->validity && !bit(n->validity, i)))
+    if (n->format.storage == FBY__ARROW_NULL || (n->validity && !fby__bit(n->validity, i)))
         return fby__buf_put(b, "\0", 1);
     uint8_t there = 1;
     if (fby__buf_put(b, &there, 1) != 0)
         return -1;
     uint64_t first = 0, count = 0;
     switch (n->format.storage) {
-    case FBY__ARROW_BITS: there = bit(a->buffers[1], i); return fby__buf_put(b, &there, 1);
+    case FBY__ARROW_BITS: there = fby__bit(a->buffers[1], i); return fby__buf_put(b, &there, 1);
     case FBY__ARROW_FIXED:
         if (n->per_second)
             return put_time(b, n, i);

@@ -14,6 +14,7 @@
 #include "base/checked.h"
 #include "base/dtype.h"
 #include "block/arrow.h"
+#include "block/arrow_flat.h"
 #include "block/arrow_format.h"
 #include "format/hdf5/client/writer.h"
 #include "write/write_impl.h"
@@ -123,13 +124,11 @@ typedef struct span {
     uint64_t first, n;
 } span;
 
-static bool bit(const uint8_t *bits, uint64_t i) { return bits[i / 8] >> i % 8 & 1; }
-
 static fby_status check_no_nulls(const span *s, uint64_t a_row, const char *name, uint64_t row, fby_error *err)
 {
     const uint8_t *validity = s->array->null_count != 0 ? s->array->buffers[0] : NULL;
     for (uint64_t i = 0; validity && i < s->n; i++)
-        if (!bit(validity, s->first + i))
+        if (!fby__bit(validity, s->first + i))
             return fby__fail(err, FBY_E_DATA, "column '%s', row %llu of the file: HDF5 has no nulls, and this is one", name,
                              (unsigned long long)(row + i / a_row));
     return FBY_OK;
@@ -156,7 +155,7 @@ static fby_status put_texts(hdf5_writer *w, const column *c, const span *s, cons
 static fby_status put_bools(hdf5_writer *w, const span *s, fby_error *err)
 {
     for (uint64_t i = s->first; i < s->first + s->n; i++) {
-        const uint8_t value = bit(s->array->buffers[1], i);
+        const uint8_t value = fby__bit(s->array->buffers[1], i);
         if (fby__buf_put(&w->values, &value, 1) != 0)
             return no_memory(err);
     }

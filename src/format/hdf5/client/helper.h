@@ -21,7 +21,7 @@
  * no error: another is started.
  *
  * Threads: any; one request at a time, callers wait their turn. Blocks: yes. Inside: find.c finds the program, spawn.c starts it, process.c
- * talks with it and ends it, ask.c says what is wanted and what memory there is for it, parse.c takes descriptions apart, protocol.h is
+ * talks with it, end.c ends it, ask.c says what is wanted and what memory there is for it, parse.c takes descriptions apart, protocol.h is
  * what both sides say.
  */
 #ifndef FBY_FORMAT_HDF5_CLIENT_HELPER_H

@@ -55,6 +55,24 @@ fby_status fby__h5_helper_spawn(const char *program, fby__bytes folders, int soc
 
 #define FBY__H5_CHILD_FD_LEAST 10 /* the child's descriptors are moved off those that it gets as 0 to 4 */
 
+#define FBY__H5_GRACE_MS 2000u /* from the end of the socket to the end of the process */
+
+/** Wait for a program's end, kill it after grace_ms. False: how it ended nobody can say, or it is stuck in the kernel and is collected later. */
+bool fby__h5_helper_reap(pid_t pid, unsigned grace_ms, int *out_status);
+/** Those that were stuck: wait so long for each. Of a forked child they are no children. */
+void fby__h5_helper_collect_undead(unsigned ms);
+void fby__h5_helper_forget_undead(void);
+
+typedef enum fby__h5_attempt { FBY__H5_FIRST_ATTEMPT, FBY__H5_LAST_ATTEMPT, FBY__H5_ONLY_ATTEMPT } fby__h5_attempt;
+/**
+ * A program closed its socket while it was `doing` something ("read"): reap it and say how it ended, with `code` where that is its own fault and
+ * FBY_E_IO where somebody killed it; of the first attempt that is FBY_E_STATE without a message, for another is to be made. pid 0: not known.
+ */
+fby_status fby__h5_helper_fail_ended(pid_t pid, const char *doing, fby_status code, fby__h5_attempt attempt, fby_error *err);
+
+/** Milliseconds without a sign of life that a program is given. */
+unsigned fby__h5_helper_timeout(void);
+
 /** Tests: the running program's process, 0 = none; milliseconds without a sign of life that it is given, 0 = as delivered. */
 pid_t fby__h5_helper_pid(void);
 void fby__h5_helper_set_timeout(unsigned ms);

@@ -8,7 +8,7 @@
  * Nothing that comes back is trusted: replies are of one size, the result is a memfd of the size the reply says, and it is copied
  * out with pread, so that a program gone mad can change or shrink it under us without harm.
  *
- * No SIGCHLD handler, and none of the user's is needed: the program is reaped here with waitpid. Where the process ignores SIGCHLD,
+ * No SIGCHLD handler, and none of the user's is needed: the program is reaped with waitpid (end.c). Where the process ignores SIGCHLD,
  * or another part of it reaps every child, waitpid says ECHILD, and how the program ended stays unknown.
  */
 #include "base/cancel.h"
@@ -28,24 +28,19 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define TIMEOUT_MS 60000u /* without a sign of life */
 #define ALL_TIMEOUTS 100u /* × the timeout: a request with signs of life, but without an end */
-#define GRACE_MS 2000u    /* from the end of the socket to the end of the process */
-#define KILL_MS 100u      /* from SIGKILL to the end: longer only where the kernel itself is stuck, in a dead file system */
-#define N_UNDEAD 16       /* such programs, collected later */
 
 static struct {
     pthread_mutex_t lock; /* guards `taken`: the turn */
     pthread_cond_t given;
     bool taken;
     /* whoever has the turn */
-    int fd;                 /* ours of the socket pair; -1 = no program */
-    _Atomic pid_t pid;      /* relaxed: others only look at it, in tests */
-    pid_t undead[N_UNDEAD]; /* killed, but not seen dead; 0 = free */
+    int fd;            /* ours of the socket pair; -1 = no program */
+    _Atomic pid_t pid; /* relaxed: others only look at it, in tests */
     uint64_t last_id;
     fby__buf granted;             /* folders that the program was started for, each with its NUL */
     char last[FBY__H5P_MAX_PATH]; /* the file whose folders are known to be among them */
@@ -59,6 +54,7 @@ static void set_pid(pid_t pid) { atomic_store_explicit(&g_helper.pid, pid, memor
 static _Atomic unsigned g_timeout_ms = TIMEOUT_MS; /* relaxed: set by tests before they ask */
 
 void fby__h5_helper_set_timeout(unsigned ms) { atomic_store_explicit(&g_timeout_ms, ms ? ms : TIMEOUT_MS, memory_order_relaxed); }
+unsigned fby__h5_helper_timeout(void) { return atomic_load_explicit(&g_timeout_ms, memory_order_relaxed); }
 
 /* ---- start and end ---- */
 
@@ -72,7 +68,7 @@ static void after_fork_in_child(void)
         (void)close(g_helper.fd);
     g_helper.fd = -1;
     set_pid(0);
-    memset(g_helper.undead, 0, sizeof g_helper.undead);
+    fby__h5_helper_forget_undead();
     g_helper.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     g_helper.given = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     if (g_helper.taken) { /* by a thread that is not here, perhaps in the middle of writing these: they are given up */
@@ -125,87 +121,34 @@ static void give_turn(void)
 
 /* ---- the end ---- */
 
-/* Wait so long for the end. 1: it came; 0: not yet; -1: nobody can say how it ended. */
-static int wait_for_end(pid_t pid, unsigned ms, int *out_status)
-{
-    for (unsigned waited = 0;; waited++) {
-        pid_t r = waitpid(pid, out_status, WNOHANG);
-        if (r == pid)
-            return 1;
-        if (r < 0 && errno != EINTR)
-            return -1;
-        if (r == 0 && waited >= ms)
-            return 0;
-        (void)poll(NULL, 0, 1);
-    }
-}
-
-static void collect_undead_locked(unsigned ms)
-{
-    int status;
-    for (size_t i = 0; i < N_UNDEAD; i++)
-        if (g_helper.undead[i] && wait_for_end(g_helper.undead[i], ms, &status) != 0)
-            g_helper.undead[i] = 0;
-}
-
-/* Wait for the end, kill after `grace_ms`. False when nobody can say how it ended. */
-static bool reap_locked(pid_t pid, unsigned grace_ms, int *out_status)
-{
-    int r = wait_for_end(pid, grace_ms, out_status);
-    if (r != 0)
-        return r > 0;
-    (void)kill(pid, SIGKILL); /* not yet reaped: the number is still its own */
-    r = wait_for_end(pid, KILL_MS, out_status);
-    for (size_t i = 0; r == 0 && i < N_UNDEAD; i++)
-        if (!g_helper.undead[i]) {
-            g_helper.undead[i] = pid;
-            break;
-        }
-    return r > 0;
-}
-
-static bool put_away_locked(unsigned grace_ms, int *out_status)
+/* The program is nobody's from here on but the caller's, who reaps it; 0 = there was none. */
+static pid_t let_go_locked(void)
 {
     pid_t pid = pid_now();
     if (g_helper.fd >= 0)
         (void)close(g_helper.fd);
     g_helper.fd = -1;
     set_pid(0);
-    return pid && reap_locked(pid, grace_ms, out_status);
+    return pid;
 }
 
-/*
- * A signal that says nothing of the file: somebody stopped the program, as a machine that is out of memory does. A file makes libhdf5
- * crash, or grow beyond its limits.
- */
-static bool is_from_outside(int status) { return WIFSIGNALED(status) && (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGTERM); }
+static void put_away_locked(unsigned grace_ms)
+{
+    int status;
+    pid_t pid = let_go_locked();
+    if (pid)
+        (void)fby__h5_helper_reap(pid, grace_ms, &status);
+}
 
-/*
- * The program's end came while it was `doing` something: say how. FBY_E_STATE without a message: it was stopped from outside, and the
- * attempt was not the `last`.
- */
+/* FBY_E_STATE without a message: as fby__h5_helper_fail_ended() says of a first attempt. */
 static fby_status fail_ended_locked(const char *doing, fby_status code, bool last, fby_error *err)
 {
-    int status = 0;
-    if (!put_away_locked(GRACE_MS, &status))
-        return fby__fail(err, code, "the helper program ended while it %s", doing);
-    if (is_from_outside(status) && !last)
-        return FBY_E_STATE;
-    if (is_from_outside(status))
-        return fby__fail(err, FBY_E_IO,
-                         "the helper program was killed by signal %d (%s) while it %s, and so was the one that took its place; is "
-                         "there enough memory?",
-                         WTERMSIG(status), strsignal(WTERMSIG(status)), doing);
-    if (WIFSIGNALED(status))
-        return fby__fail(err, code, "the helper program was killed by signal %d (%s) while it %s", WTERMSIG(status),
-                         strsignal(WTERMSIG(status)), doing);
-    return fby__fail(err, code, "the helper program ended with status %d while it %s", WEXITSTATUS(status), doing);
+    return fby__h5_helper_fail_ended(let_go_locked(), doing, code, last ? FBY__H5_LAST_ATTEMPT : FBY__H5_FIRST_ATTEMPT, err);
 }
 
 static fby_status fail_nonsense_locked(const char *what, fby_error *err)
 {
-    int status;
-    (void)put_away_locked(0, &status);
+    put_away_locked(0);
     return fby__fail(err, FBY_E_FORMAT, "the helper program answered nonsense (%s) and was stopped", what);
 }
 
@@ -275,8 +218,8 @@ static int receive_locked(uint64_t until_ns, fby__h5p_reply *out, int *out_fd)
 static fby_status wait_for_hello_locked(const char *program, bool last, fby_error *err)
 {
     fby__h5p_reply hello;
-    unsigned timeout = atomic_load_explicit(&g_timeout_ms, memory_order_relaxed);
-    int fd, status;
+    unsigned timeout = fby__h5_helper_timeout();
+    int fd;
     int got = receive_locked(fby__now_ns() + timeout * UINT64_C(1000000), &hello, &fd);
     if (fd >= 0)
         (void)close(fd);
@@ -290,7 +233,7 @@ static fby_status wait_for_hello_locked(const char *program, bool last, fby_erro
         if (code == FBY_E_STATE)
             return code;
     } else {
-        (void)put_away_locked(0, &status);
+        put_away_locked(0);
         if (got == GOT_CANCELLED)
             return fail_cancelled(err);
         if (got == GOT_TIMEOUT)
@@ -314,7 +257,7 @@ static fby_status start_locked(bool last, fby_error *err)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     char program[FBY__H5P_MAX_PATH];
     int pair[2];
-    collect_undead_locked(0);
+    fby__h5_helper_collect_undead(0);
     FBY__TRY(fby__h5_helper_find(program, err));
     (void)pthread_once(&once, watch_forks); /* cannot fail */
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
@@ -356,8 +299,7 @@ static fby_status send_locked(const fby__h5p_request *q, const fby__h5_ask *ask,
     if (n < 0 && (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN))
         return FBY_E_STATE;
     int saved = n < 0 ? errno : EMSGSIZE;
-    int status;
-    (void)put_away_locked(0, &status);
+    put_away_locked(0);
     return fby__fail_errno(err, saved, "the request to the helper program");
 }
 
@@ -386,12 +328,12 @@ static fby_status status_of(const fby__h5p_reply *r, fby_error *err)
 /* FBY_E_STATE without a message: the program was gone before it took the request, or it was stopped and this was not the `last` attempt. */
 static fby_status answer_locked(const fby__h5_ask *ask, uint64_t id, bool last, int *out_fd, uint64_t *out_bytes, fby_error *err)
 {
-    unsigned timeout = atomic_load_explicit(&g_timeout_ms, memory_order_relaxed);
+    unsigned timeout = fby__h5_helper_timeout();
     const char *doing = ask->op == FBY__H5P_READ || ask->op == FBY__H5P_VALUES ? "read" : "looked at it";
     uint64_t step_ns = timeout * UINT64_C(1000000), end_ns = fby__now_ns() + ALL_TIMEOUTS * step_ns;
     for (;;) {
         fby__h5p_reply r;
-        int fd, status;
+        int fd;
         uint64_t until_ns = fby__now_ns() + step_ns;
         int got = receive_locked(until_ns < end_ns ? until_ns : end_ns, &r, &fd);
         bool result = got == GOT_REPLY && r.id == id && r.kind == FBY__H5P_DONE && r.status == FBY__H5P_OK;
@@ -402,15 +344,15 @@ static fby_status answer_locked(const fby__h5_ask *ask, uint64_t id, bool last, 
         if (got == GOT_END)
             return fail_ended_locked(doing, FBY_E_FORMAT, last, err);
         if (got == GOT_CANCELLED) {
-            (void)put_away_locked(0, &status);
+            put_away_locked(0);
             return fail_cancelled(err);
         }
         if (got == GOT_NO_ROOM) {
-            (void)put_away_locked(0, &status);
+            put_away_locked(0);
             return fby__fail_errno(err, EMFILE, "no descriptor for the helper program's answer (raise `ulimit -n`)");
         }
         if (got == GOT_TIMEOUT) {
-            (void)put_away_locked(0, &status);
+            put_away_locked(0);
             return fby__fail(err, FBY_E_IO, "the helper program gave no sign of life for %u.%u s while it %s, and was stopped",
                              timeout / 1000, timeout % 1000 / 100, doing);
         }
@@ -474,9 +416,8 @@ static fby_status grant_locked(const fby__h5_ask *ask, fby_error *err)
         FBY__TRY(grant_folder_locked((const char *)ask->folders.data + at, false, err));
     if (ask->anywhere)
         FBY__TRY(grant_folder_locked("/", false, err));
-    int status;
     if (g_helper.granted.n != before) /* what a program gave up it cannot have again */
-        (void)put_away_locked(GRACE_MS, &status);
+        put_away_locked(FBY__H5_GRACE_MS);
     (void)snprintf(g_helper.last, sizeof g_helper.last, "%s", ask->path);
     g_helper.last_folders = folders;
     return FBY_OK;
@@ -515,8 +456,7 @@ static fby_status ask_locked(const fby__h5_ask *ask, fby__h5p_request *q, int *o
          * It died with nothing to do, or was stopped from outside: the request is not the cause. Its main thread may be seen dead (a
          * zombie in /proc) while its other one still holds the socket, which takes requests until the last is gone.
          */
-        int status;
-        (void)put_away_locked(GRACE_MS, &status);
+        put_away_locked(FBY__H5_GRACE_MS);
     }
 }
 
@@ -542,9 +482,8 @@ pid_t fby__h5_helper_pid(void) { return pid_now(); }
 
 void fby__h5_helper_stop(void)
 {
-    int status;
     (void)take_turn(true, NULL); /* it waits until the turn comes */
-    (void)put_away_locked(GRACE_MS, &status);
-    collect_undead_locked(GRACE_MS);
+    put_away_locked(FBY__H5_GRACE_MS);
+    fby__h5_helper_collect_undead(FBY__H5_GRACE_MS);
     give_turn();
 }

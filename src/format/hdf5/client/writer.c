@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/cancel.h"
+#include "base/clock.h"
 #include "base/printable.h"
 #include "format/hdf5/client/helper_internal.h"
 
@@ -13,10 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-#define GRACE_MS 2000 /* from the end of the socket to the end of the process */
 
 struct fby__h5_writer {
     int fd; /* ours of the socket pair */
@@ -32,74 +30,86 @@ fby_status fby__h5_writer_find(fby_error *err)
     return fby__h5_helper_find(program, err);
 }
 
-/* Where another part of the process reaps every child, how it ended stays unknown. */
-static void reap(pid_t pid, int *out_status)
+/* The program is put away: nothing can be asked of it any more. */
+static pid_t let_go(fby__h5_writer *w)
 {
-    int waited = 0;
-    pid_t r;
-    while ((r = waitpid(pid, out_status, WNOHANG)) == 0 || (r < 0 && errno == EINTR)) {
-        if (waited++ == GRACE_MS)
-            (void)kill(pid, SIGKILL); /* not yet reaped: the number is still its own */
-        (void)poll(NULL, 0, 1);
-    }
-    if (r < 0)
-        *out_status = 0;
-}
-
-static fby_status fail_ended(fby__h5_writer *w, fby_error *err)
-{
-    int status = 0;
     const pid_t pid = w->pid;
-    (void)close(w->fd);
+    if (w->fd >= 0)
+        (void)close(w->fd);
     w->fd = -1;
     w->pid = 0;
+    return pid;
+}
+
+static fby_status fail_ended(fby__h5_writer *w, const char *doing, fby_error *err)
+{
+    return fby__h5_helper_fail_ended(let_go(w), doing, FBY_E_IO, FBY__H5_ONLY_ATTEMPT, err);
+}
+
+static fby_status fail_silent(fby__h5_writer *w, const char *doing, fby_error *err)
+{
+    int status;
+    const unsigned timeout = fby__h5_helper_timeout();
+    const pid_t pid = let_go(w);
     if (pid)
-        reap(pid, &status);
-    if (WIFSIGNALED(status))
-        return fby__fail(err, FBY_E_IO, "the helper program was killed by signal %d (%s) while it wrote; is there enough memory?",
-                         WTERMSIG(status), strsignal(WTERMSIG(status)));
-    return fby__fail(err, FBY_E_IO, "the helper program ended with status %d while it wrote", WEXITSTATUS(status));
+        (void)fby__h5_helper_reap(pid, 0, &status);
+    return fby__fail(err, FBY_E_IO, "the helper program gave no sign of life for more than %u.%u s while it %s, and was stopped",
+                     timeout / 1000, timeout % 1000 / 100, doing);
 }
 
 /* ---- messages ---- */
 
+/* What is waited for: until when on the monotonic clock, and what the program does meanwhile. */
+typedef struct patience {
+    uint64_t until_ns;
+    const char *doing;
+} patience;
+
+/* It gives no signs of life while it compresses: bytes get a second a MiB. */
+static patience patience_for(const char *doing, size_t bytes)
+{
+    return (patience){fby__now_ns() + fby__h5_helper_timeout() * UINT64_C(1000000) + (uint64_t)(bytes >> 20) * UINT64_C(1000000000), doing};
+}
+
 /* Until there is something to read, or room to write. */
-static fby_status wait_for(const fby__h5_writer *w, short events, fby_error *err)
+static fby_status wait_for(fby__h5_writer *w, short events, const patience *limit, fby_error *err)
 {
     struct pollfd p = {.fd = w->fd, .events = events};
     int ready = 0;
     while (ready == 0 || (ready < 0 && errno == EINTR)) {
         FBY__TRY(fby__cancel_check(err));
+        if (fby__now_ns() >= limit->until_ns)
+            return fail_silent(w, limit->doing, err);
         ready = poll(&p, 1, (int)FBY__CANCEL_SLICE_MS);
     }
     return ready < 0 ? fby__fail_errno(err, errno, "the helper program's socket") : FBY_OK;
 }
 
-static fby_status send_bytes(fby__h5_writer *w, const void *bytes, size_t n, fby_error *err)
+static fby_status send_bytes(fby__h5_writer *w, const void *bytes, size_t n, const patience *limit, fby_error *err)
 {
     const uint8_t *at = bytes;
     while (n) {
-        FBY__TRY(wait_for(w, POLLOUT, err));
+        FBY__TRY(wait_for(w, POLLOUT, limit, err));
         const ssize_t sent = send(w->fd, at, n, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (sent < 0)
-            return fail_ended(w, err);
+            return fail_ended(w, limit->doing, err);
         at += sent;
         n -= (size_t)sent;
     }
     return FBY_OK;
 }
 
-static fby_status receive(fby__h5_writer *w, uint32_t kind, fby__h5p_reply *out, fby_error *err)
+static fby_status receive(fby__h5_writer *w, uint32_t kind, const patience *limit, fby__h5p_reply *out, fby_error *err)
 {
     for (size_t n = 0; n < sizeof *out;) {
-        FBY__TRY(wait_for(w, POLLIN, err));
+        FBY__TRY(wait_for(w, POLLIN, limit, err));
         const ssize_t got = recv(w->fd, (uint8_t *)out + n, sizeof *out - n, MSG_DONTWAIT);
         if (got < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (got <= 0)
-            return fail_ended(w, err);
+            return fail_ended(w, limit->doing, err);
         n += (size_t)got;
     }
     if (out->magic != FBY__H5P_MAGIC || out->version != FBY__H5P_VERSION || out->kind != kind || out->status >= FBY__H5P_STATUS_COUNT ||
@@ -114,12 +124,13 @@ fby_status fby__h5_writer_ask(fby__h5_writer *w, fby__h5p_write *q, const void *
     fby__h5p_reply reply;
     if (w->fd < 0)
         return fby__fail(err, FBY_E_IO, "the helper program has ended");
+    const patience limit = patience_for("wrote", n);
     q->magic = FBY__H5P_MAGIC;
     q->version = FBY__H5P_VERSION;
     q->bytes = n;
-    FBY__TRY(send_bytes(w, q, sizeof *q, err));
-    FBY__TRY(send_bytes(w, bytes, n, err));
-    FBY__TRY(receive(w, FBY__H5P_DONE, &reply, err));
+    FBY__TRY(send_bytes(w, q, sizeof *q, &limit, err));
+    FBY__TRY(send_bytes(w, bytes, n, &limit, err));
+    FBY__TRY(receive(w, FBY__H5P_DONE, &limit, &reply, err));
     switch (reply.status) {
     case FBY__H5P_OK: w->ended = q->op == FBY__H5P_END; return FBY_OK;
     case FBY__H5P_NOMEM: return fby__fail(err, FBY_E_NOMEM, "%s", reply.message);
@@ -149,6 +160,7 @@ static fby_status start(fby__h5_writer *w, int file, fby_error *err)
     char program[FBY__H5P_MAX_PATH];
     int theirs[2] = {-1, -1};
     fby__h5p_reply hello;
+    fby__h5_helper_collect_undead(0);
     FBY__TRY(fby__h5_helper_find(program, err));
     fby_status status = make_ends(file, &w->fd, theirs, err);
     if (status == FBY_OK)
@@ -156,7 +168,13 @@ static fby_status start(fby__h5_writer *w, int file, fby_error *err)
     for (int i = 0; i < 2; i++)
         if (theirs[i] >= 0)
             (void)close(theirs[i]); /* the program has its own */
-    return status == FBY_OK ? receive(w, FBY__H5P_HELLO, &hello, err) : status;
+    if (status != FBY_OK)
+        return status;
+    const patience limit = patience_for("started (do its libraries load?)", 0);
+    status = receive(w, FBY__H5P_HELLO, &limit, &hello, err); /* what the kernel lacks to confine it, fby_sandbox_lacks() says */
+    if (status != FBY_OK && status != FBY_E_CANCELLED)
+        fby__error_context(err, "%.300s", program);
+    return status;
 }
 
 fby_status fby__h5_writer_open(int file, fby__h5_writer **out, fby_error *err)
@@ -183,6 +201,6 @@ void fby__h5_writer_close(fby__h5_writer *w)
     if (w->pid && !w->ended)
         (void)kill(w->pid, SIGKILL); /* not yet reaped; of its file nothing is kept */
     if (w->pid)
-        reap(w->pid, &status);
+        (void)fby__h5_helper_reap(w->pid, FBY__H5_GRACE_MS, &status);
     fby__free(w);
 }

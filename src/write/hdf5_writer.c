@@ -19,6 +19,7 @@
 #include "format/hdf5/client/writer.h"
 #include "write/write_impl.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define GZIP_LEVEL 4u /* as h5py has it */
@@ -254,6 +255,7 @@ static fby_status make_columns(hdf5_writer *w, const fby__write_options *o, fby_
 static fby_status hdf5_begin(const struct ArrowSchema *schema, const fby__write_options *options, fby__byte_sink sink, fby__writer **out,
                              fby_error *err)
 {
+    assert(options->file);
     FBY__TRY(check(schema, options, err));
     hdf5_writer *w = fby__calloc(1, sizeof *w);
     if (!w)

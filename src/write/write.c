@@ -1,18 +1,19 @@
 /* Tables written: see write.h. The formats are in files of their own. */
 #include "write/write_impl.h"
 
+static const fby__write_options none = {0};
+
 static const fby__writer_ops *const formats[FBY__WRITE_FORMAT_COUNT] = {
     [FBY__WRITE_ARROW] = &fby__writer_arrow, [FBY__WRITE_PARQUET] = &fby__writer_parquet, [FBY__WRITE_HDF5] = &fby__writer_hdf5};
 
 fby_status fby__writer_check(fby__write_format format, const struct ArrowSchema *schema, const fby__write_options *options, fby_error *err)
 {
-    return formats[format]->check ? formats[format]->check(schema, options, err) : FBY_OK;
+    return formats[format]->check ? formats[format]->check(schema, options ? options : &none, err) : FBY_OK;
 }
 
 fby_status fby__writer_begin(fby__write_format format, const struct ArrowSchema *schema, const fby__write_options *options,
                              fby__byte_sink sink, fby__writer **out, fby_error *err)
 {
-    static const fby__write_options none = {0};
     return formats[format]->begin(schema, options ? options : &none, sink, out, err);
 }
 

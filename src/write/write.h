@@ -43,12 +43,12 @@ typedef struct fby__key_value {
 
 typedef struct fby__writer fby__writer;
 
-/** What begin would refuse, as far as it is known before there are rows. */
+/** What begin would refuse, as far as it is known before there are rows. options: NULL = none of them. */
 fby_status fby__writer_check(fby__write_format format, const struct ArrowSchema *schema, const fby__write_options *options, fby_error *err);
 
 /**
  * @schema   of a struct, a column a child; borrowed until the call returns.
- * @options  NULL = none of them.
+ * @options  NULL = none of them; HDF5 needs file, rows and batch_rows.
  * @out      [out] the caller's: fby__writer_free(). Untouched on failure.
  *
  * FBY_E_UNSUPPORTED names the column and its type; FBY_E_ARG a codec that the format does not have.

@@ -156,6 +156,13 @@ def test_without_the_helper_program_it_is_refused_with_the_way_out(tmp_path):
     assert "UnsupportedError" in run.stderr and "FOREBAY_HDF5_HELPER" in run.stderr and not (tmp_path / "out").exists()
 
 
+def test_a_helper_program_that_does_not_start_is_named(tmp_path):
+    code = "import forebay as fb, pyarrow as pa\nfb.pack(pa.table({'i': [1]}), 'out', format='hdf5')"
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "FOREBAY_HDF5_HELPER": "/bin/false"}, capture_output=True, text=True)
+    assert "/bin/false: the helper program ended with status 1 while it started" in run.stderr, run.stderr
+    assert not list((tmp_path / "out").glob("part-*"))
+
+
 def test_a_dry_run_expects_the_size(tmp_path):
     source = write(every_number(20_000), tmp_path / "src")
     expected = fb.pack(source, tmp_path / "out", format="hdf5", dry_run=True).expected_bytes

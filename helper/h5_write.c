@@ -162,13 +162,16 @@ static int end_file(work *w)
     return failed < 0 || H5Fclose(file) < 0 ? fail_h5(w, "the file cannot be written") : 0;
 }
 
-/* What the oldest versions read, so that headers of groups have no times either. */
 static int begin_file(work *w)
 {
     if (g_file >= 0)
         return 0;
-    g_file = H5Fcreate(NAME, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-    return g_file >= 0 ? 0 : fail_h5(w, "the file cannot be written");
+    AUTO_ID access = H5Pcreate(H5P_FILE_ACCESS);
+    /* What the oldest versions read, whose headers of groups have no times: libhdf5 2.0 has another default. */
+    if (access < 0 || H5Pset_libver_bounds(access, H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST) < 0 ||
+        (g_file = H5Fcreate(NAME, H5F_ACC_TRUNC, H5P_DEFAULT, access)) < 0)
+        return fail_h5(w, "the file cannot be written");
+    return 0;
 }
 
 /* ---- requests ---- */
@@ -190,12 +193,14 @@ static bool receive(void *out, size_t n)
 /* The bytes that follow: of all but rows of numbers, they end with a NUL. */
 static int answer(work *w, const fby__h5p_write *q, const char *bytes)
 {
-    const char *nul = memchr(bytes, 0, q->bytes + 1);
     TRY(begin_file(w));
     switch (q->op) {
     case FBY__H5P_COLUMN: return add_column(w, q, bytes);
     case FBY__H5P_ROWS: return add_rows(w, q, bytes);
-    case FBY__H5P_ATTRIBUTE: return add_attribute(w, bytes, nul < bytes + q->bytes ? nul + 1 : nul);
+    case FBY__H5P_ATTRIBUTE: {
+        const char *nul = memchr(bytes, 0, q->bytes + 1); /* between name and text: there is one beyond the bytes in any case */
+        return add_attribute(w, bytes, nul < bytes + q->bytes ? nul + 1 : nul);
+    }
     case FBY__H5P_END: return end_file(w);
     default: return fail(w, FBY__H5P_ARG, "an unknown request");
     }

@@ -1,5 +1,5 @@
 /*
- * HDF5 files, written by libhdf5 in a helper program of its own (format/hdf5/client/writer.h): a data set a column, whose first axis is the rows,
+ * HDF5 files, written by libhdf5 in a helper program of its own (format/hdf5/client/output.h): a data set a column, whose first axis is the rows,
  * in chunks of a batch each; the metadata are attributes of the file.
  *
  *     bool                      an enum of FALSE and TRUE, as h5py has it
@@ -16,7 +16,7 @@
 #include "block/arrow.h"
 #include "block/arrow_flat.h"
 #include "block/arrow_format.h"
-#include "format/hdf5/client/writer.h"
+#include "format/hdf5/client/output.h"
 #include "write/write_impl.h"
 
 #include <assert.h>
@@ -34,7 +34,7 @@ typedef struct hdf5_writer {
     fby__writer base;
     struct ArrowSchema schema; /* a copy, owned */
     column *columns;           /* owned: one a child of the schema */
-    fby__h5_writer *program;   /* owned */
+    fby__h5_output *program;   /* owned */
     uint64_t rows;             /* so far */
     fby__buf values;           /* what has to be laid out anew */
 } hdf5_writer;
@@ -114,7 +114,7 @@ static fby_status check(const struct ArrowSchema *schema, const fby__write_optio
         column unused;
         FBY__TRY(describe(schema->children[i], schema->children[i]->name, &unused, err));
     }
-    return fby__h5_writer_find(err);
+    return fby__h5_output_find(err);
 }
 
 /* ---- values ---- */
@@ -185,7 +185,7 @@ static fby_status write_column(hdf5_writer *w, uint32_t i, const struct ArrowArr
     if (w->values.n == 0)
         values = (fby__bytes){(const uint8_t *)s.array->buffers[1] + s.first * c->leaf.width, (size_t)(s.n * c->leaf.width)};
     fby__h5p_write q = {.op = FBY__H5P_ROWS, .column = i, .first = w->rows, .rows = rows};
-    const fby_status status = fby__h5_writer_ask(w->program, &q, values.data, values.n, err);
+    const fby_status status = fby__h5_output_ask(w->program, &q, values.data, values.n, err);
     if (status != FBY_OK)
         fby__error_context(err, "column '%s'", name);
     return status;
@@ -211,10 +211,10 @@ static fby_status hdf5_end(fby__writer *base, const fby__key_value *metadata, si
         if (fby__buf_put(&w->values, metadata[i].key, strlen(metadata[i].key) + 1) != 0 ||
             fby__buf_put(&w->values, metadata[i].value, strlen(metadata[i].value) + 1) != 0)
             return no_memory(err);
-        FBY__TRY(fby__h5_writer_ask(w->program, &q, w->values.data, w->values.n, err));
+        FBY__TRY(fby__h5_output_ask(w->program, &q, w->values.data, w->values.n, err));
     }
     fby__h5p_write q = {.op = FBY__H5P_END};
-    return fby__h5_writer_ask(w->program, &q, NULL, 0, err);
+    return fby__h5_output_ask(w->program, &q, NULL, 0, err);
 }
 
 static void hdf5_free(fby__writer *base)
@@ -222,7 +222,7 @@ static void hdf5_free(fby__writer *base)
     hdf5_writer *w = (hdf5_writer *)base;
     if (w->schema.release)
         w->schema.release(&w->schema);
-    fby__h5_writer_close(w->program);
+    fby__h5_output_close(w->program);
     fby__buf_fini(&w->values);
     fby__free(w->columns);
     fby__free(w);
@@ -243,7 +243,7 @@ static fby_status make_columns(hdf5_writer *w, const fby__write_options *o, fby_
         q.dims[0] = o->rows;
         q.chunk_rows = fby__min_u64(o->batch_rows, o->rows);
         q.level = gzip && q.chunk_rows && q.value != FBY__H5P_OF_TEXT ? o->level ? (uint32_t)o->level : GZIP_LEVEL : 0;
-        const fby_status status = fby__h5_writer_ask(w->program, &q, name, strlen(name) + 1, err);
+        const fby_status status = fby__h5_output_ask(w->program, &q, name, strlen(name) + 1, err);
         if (status != FBY_OK) {
             fby__error_context(err, "column '%s'", name);
             return status;
@@ -263,7 +263,7 @@ static fby_status hdf5_begin(const struct ArrowSchema *schema, const fby__write_
     w->base = (fby__writer){.ops = &fby__writer_hdf5, .sink = sink};
     fby_status status = fby__arrow_schema_copy(schema, &w->schema, err);
     if (status == FBY_OK)
-        status = fby__h5_writer_open(*options->file, &w->program, err);
+        status = fby__h5_output_open(*options->file, &w->program, err);
     if (status == FBY_OK)
         status = make_columns(w, options, err);
     if (status == FBY_OK)

@@ -1,5 +1,5 @@
 /*
- * The end of a helper program, whether it reads for everyone (process.c) or writes one file (writer.c): waited for, brought about, and said.
+ * The end of a helper program, whether it reads for everyone (process.c) or writes one file (output.c): waited for, brought about, and said.
  *
  * Nothing here waits for ever: a program that even SIGKILL does not end is stuck in the kernel, and is collected later.
  */

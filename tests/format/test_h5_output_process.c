@@ -1,7 +1,7 @@
 /* The helper program of one file that is written, as a process that does not start, hangs or dies: clear errors, soon, and nothing left behind. */
 #include "format/h5_helper_tests.h"
 
-#include "format/hdf5/client/writer.h"
+#include "format/hdf5/client/output.h"
 #include "support/files.h"
 #include "support/temp_dir.h"
 
@@ -72,11 +72,11 @@ static void be(const char *what)
     put_script(text);
 }
 
-static fby_status try_open(fby__h5_writer **out, fby_error *err)
+static fby_status try_open(fby__h5_output **out, fby_error *err)
 {
     const int file = open("file", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     assert_true(file >= 0);
-    const fby_status status = fby__h5_writer_open(file, out, err);
+    const fby_status status = fby__h5_output_open(file, out, err);
     (void)close(file);
     return status;
 }
@@ -84,13 +84,13 @@ static fby_status try_open(fby__h5_writer **out, fby_error *err)
 /* Open, ask with n bytes, close. */
 static fby_status try_ask(size_t n, fby_error *err)
 {
-    fby__h5_writer *w = NULL;
+    fby__h5_output *w = NULL;
     fby__h5p_write q = {.op = FBY__H5P_ROWS};
     char *bytes = calloc(n + 1, 1);
     assert_non_null(bytes);
     check_ok(try_open(&w, err), err);
-    const fby_status status = fby__h5_writer_ask(w, &q, bytes, n, err);
-    fby__h5_writer_close(w);
+    const fby_status status = fby__h5_output_ask(w, &q, bytes, n, err);
+    fby__h5_output_close(w);
     free(bytes);
     return status;
 }
@@ -99,7 +99,7 @@ static void a_program_that_does_not_start_is_named(void **state)
 {
     (void)state;
     fby_error err;
-    fby__h5_writer *w = NULL;
+    fby__h5_output *w = NULL;
     assert_int_equal(setenv("FOREBAY_HDF5_HELPER", "/bin/false", 1), 0);
     check_fails(try_open(&w, &err), FBY_E_IO, &err,
                 "/bin/false: the helper program ended with status 1 while it started (do its libraries load?)");
@@ -148,7 +148,7 @@ int main(void)
         TEST(a_program_that_hangs_while_it_writes_is_stopped),
         TEST(a_program_that_ends_while_it_writes_says_how),
     };
-    if (no_helper_program("test_h5_writer_process"))
+    if (no_helper_program("test_h5_output_process"))
         return 77;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

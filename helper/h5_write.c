@@ -18,6 +18,7 @@ typedef struct column {
 } column;
 
 static hid_t g_file = -1;
+static bool g_ended; /* nothing comes after the end: the file would be begun anew */
 static column *g_columns;
 static uint32_t g_n_columns;
 
@@ -73,6 +74,8 @@ static hid_t storage_of(const fby__h5p_write *q)
 
 static int add_column(work *w, const fby__h5p_write *q, const char *name)
 {
+    if (q->value == FBY__H5P_OF_TEXT && q->rank != 1)
+        return fail(w, FBY__H5P_ARG, "texts have one axis");
     hsize_t dims[FBY__H5P_MAX_RANK];
     column c = {.of = *q, .set = -1, .type = -1, .row_bytes = q->value_bytes};
     for (uint32_t i = 0; i < q->rank; i++) {
@@ -159,11 +162,14 @@ static int end_file(work *w)
         failed |= H5Dclose(g_columns[g_n_columns - 1].set) | H5Tclose(g_columns[g_n_columns - 1].type);
     const hid_t file = g_file;
     g_file = -1;
+    g_ended = true;
     return failed < 0 || H5Fclose(file) < 0 ? fail_h5(w, "the file cannot be written") : 0;
 }
 
 static int begin_file(work *w)
 {
+    if (g_ended)
+        return fail(w, FBY__H5P_ARG, "a request after the end of the file");
     if (g_file >= 0)
         return 0;
     AUTO_ID access = H5Pcreate(H5P_FILE_ACCESS);

@@ -106,13 +106,24 @@ static fby_status describe(const struct ArrowSchema *schema, const char *name, c
     return FBY_OK;
 }
 
+/* "a/b" is below "a". */
+static bool is_below(const char *path, const char *group)
+{
+    const size_t n = group ? strlen(group) : 0;
+    return path && n > 0 && strncmp(path, group, n) == 0 && path[n] == '/';
+}
+
 static fby_status check(const struct ArrowSchema *schema, const fby__write_options *options, fby_error *err)
 {
     if (options->codec && strcmp(options->codec, "none") != 0 && strcmp(options->codec, "gzip") != 0)
         return fby__fail(err, FBY_E_ARG, "HDF5 files are not written with codec '%.40s'; none and gzip are", options->codec);
     for (int64_t i = 0; i < schema->n_children; i++) {
         column unused;
-        FBY__TRY(describe(schema->children[i], schema->children[i]->name, &unused, err));
+        const char *name = schema->children[i]->name;
+        FBY__TRY(describe(schema->children[i], name, &unused, err));
+        for (int64_t k = 0; k < schema->n_children; k++)
+            if (is_below(schema->children[k]->name, name))
+                return refuse(name, "an HDF5 path is a data set or a group, and another column's name goes on from it", err);
     }
     return fby__h5_output_find(err);
 }
@@ -130,8 +141,10 @@ static fby_status check_no_nulls(const span *s, uint64_t a_row, const char *name
     const uint8_t *validity = s->array->null_count != 0 ? s->array->buffers[0] : NULL;
     for (uint64_t i = 0; validity && i < s->n; i++)
         if (!fby__bit(validity, s->first + i))
-            return fby__fail(err, FBY_E_DATA, "column '%s', row %llu of the file: HDF5 has no nulls, and this is one", name,
-                             (unsigned long long)(row + i / a_row));
+            return fby__fail(err, FBY_E_DATA,
+                             "column '%s', row %llu of the file that is written: HDF5 has no nulls, and this is one. Name the column as an "
+                             "output: missing floats are NaN there, and fill_missing has a value for others",
+                             name, (unsigned long long)(row + i / a_row));
     return FBY_OK;
 }
 
@@ -144,9 +157,10 @@ static fby_status put_texts(hdf5_writer *w, const column *c, const span *s, cons
         const int64_t end = wide ? ((const int64_t *)s->array->buffers[1])[i + 1] : ((const int32_t *)s->array->buffers[1])[i + 1];
         const size_t n = (size_t)(end - begin);
         if (n && memchr(bytes + begin, 0, n))
-            return fby__fail(err, FBY_E_DATA,
-                             "column '%s', row %llu of the file: a text in HDF5 ends at the first NUL, and this has one in it", name,
-                             (unsigned long long)(w->rows + i - s->first));
+            return fby__fail(
+                err, FBY_E_DATA,
+                "column '%s', row %llu of the file that is written: a text in HDF5 ends at the first NUL, and this has one in it", name,
+                (unsigned long long)(w->rows + i - s->first));
         if ((n && fby__buf_put(&w->values, bytes + begin, n) != 0) || fby__buf_put(&w->values, "", 1) != 0)
             return no_memory(err);
     }

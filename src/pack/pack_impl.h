@@ -60,6 +60,7 @@ enum { FBY__PACK_WORKERS = 32, FBY__PACK_METADATA = 14 };
 
 /** What a verify task has found; without padding, for it is written to a file. */
 typedef struct fby__pack_sum {
+    fby__hash128 made_of; /* of what it was made: it holds as long as this does */
     fby__hash128 of_source, of_pack;
     uint64_t rows;  /* of the pack */
     uint64_t known; /* 1: this is set */

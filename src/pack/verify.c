@@ -10,11 +10,15 @@
  * added up before they are compared.
  */
 #include "dataset/dataset.h"
+#include "io/io.h"
 #include "pack/pack_impl.h"
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#define SUM_FORMAT "forebay verify 2" /* of the files that hold sums */
 
 /* A node of a block, its format parsed once. */
 typedef struct node {
@@ -247,30 +251,55 @@ static fby_status sum_pack(verifier *v, uint64_t k, fby__pack_sum *sum, fby_erro
     return status;
 }
 
-/* One that is there, and whole; else it is summed up again. */
-static bool read_sum(const fby__pack *p, const char *name, fby__pack_sum *out)
+/*
+ * What the sum of task k is made of: the plan, which knows the source by its fingerprint, and the files of the pack as they are now. Stamps are
+ * taken before files are read, so that a sum does not hold of what was written meanwhile.
+ */
+static fby_status hash_inputs(const fby__pack *p, uint64_t k, fby__hash128 *out, fby_error *err)
+{
+    const uint64_t tasks[] = {k, p->n_scatters, p->n_buckets};
+    uint64_t first, last;
+    *out = fby__hash_more(fby__hash(SUM_FORMAT, sizeof SUM_FORMAT), p->plan.data, p->plan.n);
+    *out = fby__hash_more(*out, tasks, sizeof tasks);
+    for (fby__pack_verify_files(p, k, &first, &last); first < last; first++) {
+        fby__file_stamp stamp;
+        char *path = fby__pack_file_path(p, first);
+        const fby_status status = path ? fby__file_stat(path, &stamp, err) : no_memory(err);
+        fby__free(path);
+        if (status != FBY_OK)
+            return status;
+        *out = fby__hash_more(*out, &stamp, sizeof stamp);
+    }
+    return FBY_OK;
+}
+
+/* One that is there, whole, and made of the same; else *out_replaces is what is there in its place, or 0. */
+static bool read_sum(const fby__pack *p, const char *name, fby__hash128 made_of, fby__pack_sum *out, ino_t *out_replaces)
 {
     struct {
         fby__pack_sum sum;
         fby__hash128 hash;
     } found;
+    struct stat st;
     char *path = fby__format("%s/%s", p->work, name);
     const int fd = path ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
-    const bool there = fd >= 0 && read(fd, &found, sizeof found) == (ssize_t)sizeof found &&
-                       fby__hash_equal(fby__hash(&found.sum, sizeof found.sum), found.hash);
-    if (there)
+    const bool holds = fd >= 0 && read(fd, &found, sizeof found) == (ssize_t)sizeof found &&
+                       fby__hash_equal(fby__hash(&found.sum, sizeof found.sum), found.hash) && fby__hash_equal(found.sum.made_of, made_of);
+    if (holds)
         *out = found.sum;
+    *out_replaces = !holds && path && lstat(path, &st) == 0 ? st.st_ino : 0;
     if (fd >= 0)
         (void)close(fd); /* it was only read */
     fby__free(path);
-    return there;
+    return holds;
 }
 
-static fby_status write_sum(const fby__pack *p, const char *name, const fby__pack_sum *sum, fby_error *err)
+static fby_status write_sum(const fby__pack *p, const char *name, ino_t replaces, const fby__pack_sum *sum, fby_error *err)
 {
     fby__pack_out out;
     const fby__hash128 hash = fby__hash(sum, sizeof *sum);
     FBY__TRY(fby__pack_out_open(p->work, name, &out, err));
+    out.replaces = replaces;
     fby_status status = fby__pack_out_write(&out, sum, sizeof *sum, err);
     if (status == FBY_OK)
         status = fby__pack_out_write(&out, &hash, sizeof hash, err);
@@ -288,28 +317,42 @@ void fby__pack_verify_files(const fby__pack *p, uint64_t k, uint64_t *out_first,
     *out_last = (uint64_t)((unsigned __int128)p->n_files * (k + 1) / p->n_scatters);
 }
 
-/* Where others do so too, the sum is a file for whoever adds them up. */
+static fby_status make_sum(verifier *v, uint64_t k, fby__pack_sum *sum, fby_error *err)
+{
+    FBY__TRY(sum_source(v, k, sum, err));
+    FBY__TRY(sum_pack(v, k, sum, err));
+    sum->known = 1;
+    return FBY_OK;
+}
+
+/* Others do so too, and the sum is a file for whoever adds them up. */
+static fby_status share_sum(verifier *v, uint64_t k, const char *name, fby__pack_sum *sum, fby_error *err)
+{
+    fby__pack *p = v->p;
+    fby__hash128 made_of;
+    ino_t replaces;
+    FBY__TRY(hash_inputs(p, k, &made_of, err));
+    if (read_sum(p, name, made_of, sum, &replaces)) {
+        p->resumed = true;
+        fby__pack_count(p, fby__pack_scatter_rows(p, (uint32_t)k) + sum->rows);
+        return FBY_OK;
+    }
+    sum->made_of = made_of;
+    FBY__TRY(make_sum(v, k, sum, err));
+    return write_sum(p, name, replaces, sum, err);
+}
+
 static fby_status verify_task(void *worker, uint64_t k, fby_error *err)
 {
     verifier *v = worker;
-    fby__pack *p = v->p;
-    fby__pack_sum *sum = &p->sums[k];
+    fby__pack_sum *sum = &v->p->sums[k];
     if (sum->known)
         return FBY_OK;
+    *sum = (fby__pack_sum){0};
+    if (!v->p->by_tasks)
+        return make_sum(v, k, sum, err);
     char *name = fby__pack_verify_name(k);
-    fby_status status = name ? FBY_OK : no_memory(err);
-    if (status == FBY_OK && p->by_tasks && read_sum(p, name, sum)) {
-        p->resumed = true;
-        fby__pack_count(p, fby__pack_scatter_rows(p, (uint32_t)k) + sum->rows);
-    } else if (status == FBY_OK) {
-        *sum = (fby__pack_sum){0};
-        status = sum_source(v, k, sum, err);
-        if (status == FBY_OK)
-            status = sum_pack(v, k, sum, err);
-        sum->known = status == FBY_OK;
-        if (status == FBY_OK && p->by_tasks)
-            status = write_sum(p, name, sum, err);
-    }
+    const fby_status status = name ? share_sum(v, k, name, sum, err) : no_memory(err);
     fby__free(name);
     return status;
 }

@@ -186,6 +186,75 @@ def test_a_row_that_differs_is_found_by_the_tasks_sums(source, tmp_path):
     assert not list(out.glob("part-*"))
 
 
+def written(source, out, given):
+    """All tasks before those of verify have run: these, and the files of the pack."""
+    plan, scatters, writes, verifies, finish = by_phase(fb.pack_tasks(source, out, **given))
+    run_all(source, out, plan + scatters + writes, given)
+    return verifies, sorted((out / ".forebay-pack").glob("part-*"))
+
+
+def run_all(source, out, tasks, given):
+    for task in tasks:
+        fb.pack_task(source, out, task, **given)
+
+
+def refused(source, out, given):
+    with pytest.raises(fb.DataError, match="does not hold the rows of its source"):
+        fb.pack_task(source, out, "finish:0", **given)
+    return not list(out.glob("part-*"))
+
+
+def test_sums_of_files_that_have_changed_are_made_anew(source, tmp_path):
+    out, given = tmp_path / "out", {**OPTIONS, "verify": True}
+    verifies, parts = written(source, out, given)
+    run_all(source, out, verifies, given)
+    times = parts[1].stat()
+    parts[1].write_bytes(parts[2].read_bytes())
+    os.utime(parts[1], ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert refused(source, out, given)
+
+
+def test_finish_finds_the_damage_that_pack_found(source, tmp_path):
+    out, given = tmp_path / "out", {**OPTIONS, "verify": True}
+    verifies, parts = written(source, out, given)
+    run_all(source, out, verifies, given)
+    parts[1].write_bytes(parts[2].read_bytes())
+    with pytest.raises(fb.DataError, match="does not hold the rows of its source"):
+        fb.pack(source, out, **given)
+    assert refused(source, out, given)
+
+
+@pytest.mark.parametrize("found", ["by finish", "not yet"])
+@pytest.mark.parametrize("again", [True, False], ids=["verified again", "finish alone"])
+def test_sums_of_a_damaged_file_do_not_outlive_it(source, tmp_path, whole, again, found):
+    out, given = tmp_path / "out", {**OPTIONS, "verify": True}
+    verifies, parts = written(source, out, given)
+    good = parts[1].read_bytes()
+    parts[1].write_bytes(parts[2].read_bytes())
+    run_all(source, out, verifies, given)
+    assert found == "not yet" or refused(source, out, given)
+    parts[1].write_bytes(good)
+    run_all(source, out, verifies if again else [], given)
+    assert fb.pack_task(source, out, "finish:0", **given).rows_hash is not None
+    assert {k: v for k, v in contents(out).items() if k != "_pack.json"} == {k: v for k, v in whole.items() if k != "_pack.json"}
+
+
+def test_a_sum_is_of_its_task_and_its_plan_alone(source, tmp_path):
+    out, given = tmp_path / "out", {**OPTIONS, "verify": True}
+    run_all(source, out, written(source, out, given)[0], given)
+    work, sums = out / ".forebay-pack", verify_sums(out)
+    names = sorted(sums)
+    (work / names[1]).write_bytes(sums[names[0]])
+    (work / names[2]).write_bytes(sums[names[2]][:20])
+    assert fb.pack_task(source, out, "verify:0", **given).resumed
+    assert not fb.pack_task(source, out, "verify:1", **given).resumed and not fb.pack_task(source, out, "verify:2", **given).resumed
+    assert verify_sums(out) == sums
+    other = tmp_path / "other"
+    written(source, other, {**given, "seed": 6})
+    (other / ".forebay-pack" / names[0]).write_bytes(sums[names[0]])
+    assert not fb.pack_task(source, other, "verify:0", **{**given, "seed": 6}).resumed
+
+
 def test_finish_of_a_pack_without_rows_says_all_of_it(tmp_path):
     src = write(floats(0), tmp_path / "src", files=1)
     for task in fb.pack_tasks(src, tmp_path / "out", verify=True):

@@ -390,6 +390,18 @@ fby_status fby__pack_verify_run(fby__pack *p, uint64_t first, uint64_t last, fby
     return fby__pack_crew_run(p, &verify_phase, first, last, err);
 }
 
+/* Where rows differ, no sum is believed again: files may have been damaged in a way that their stamps do not show. */
+static void remove_sums(const fby__pack *p)
+{
+    for (uint64_t k = 0; k < p->n_scatters; k++) {
+        char *name = fby__pack_verify_name(k), *path = name ? fby__format("%s/%s", p->work, name) : NULL;
+        if (path)
+            (void)unlink(path); /* there may be none */
+        fby__free(path);
+        fby__free(name);
+    }
+}
+
 fby_status fby__pack_verify(fby__pack *p, char text[33], fby_error *err)
 {
     fby__hash128 of_source = {0, 0}, of_pack = {0, 0};
@@ -400,12 +412,14 @@ fby_status fby__pack_verify(fby__pack *p, char text[33], fby_error *err)
         add(&of_pack, p->sums[k].of_pack);
         rows += p->sums[k].rows;
     }
-    if (rows != p->rows || !fby__hash_equal(of_source, of_pack))
+    if (rows != p->rows || !fby__hash_equal(of_source, of_pack)) {
+        remove_sums(p);
         return fby__fail(
             err, FBY_E_DATA,
             "'%s' does not hold the rows of its source: %llu of %llu rows, and their hashes differ. Disk, memory or this program "
             "is at fault: remove it, and pack again",
             p->work, (unsigned long long)rows, (unsigned long long)p->rows);
+    }
     fby__hash_text(of_pack, text);
     return FBY_OK;
 }

@@ -214,14 +214,14 @@ def test_sums_of_files_that_have_changed_are_made_anew(source, tmp_path):
     assert refused(source, out, given)
 
 
-def test_finish_finds_the_damage_that_pack_found(source, tmp_path):
+def test_pack_that_finds_damage_leaves_no_sums_for_finish(source, tmp_path):
     out, given = tmp_path / "out", {**OPTIONS, "verify": True}
     verifies, parts = written(source, out, given)
     run_all(source, out, verifies, given)
     parts[1].write_bytes(parts[2].read_bytes())
     with pytest.raises(fb.DataError, match="does not hold the rows of its source"):
         fb.pack(source, out, **given)
-    assert refused(source, out, given)
+    assert not verify_sums(out) and refused(source, out, given)
 
 
 @pytest.mark.parametrize("found", ["by finish", "not yet"])

@@ -13,7 +13,7 @@ from ._advice import SAMPLES_WORDS, TORCH_SAMPLES, Known, advised, named_parts, 
 from ._loader import Loader
 from ._sizes import count
 from ._sources import progress_of
-from ._values import class_weights, known, listed, number, numbers, step_of
+from ._values import bound, class_weights, known, listed, numbers, step_of
 
 if TYPE_CHECKING:
     from ._dataset import Dataset
@@ -160,7 +160,7 @@ class Samples(Known):
         name = on if ids is not None or side is not None else column
         field = _field(side if side is not None else self, column if ids is None else (on or self._key))
         given = listed(ids if ids is not None else values, field, "ids" if ids is not None else "values")
-        options.update(column=name, values=given, low=number(low, field, "low"), high=number(high, field, "high"), ignore_unknown=ignore)
+        options.update(column=name, values=given, low=bound(low, field, "low"), high=bound(high, field, "high"), ignore_unknown=ignore)
         if side is not None:
             options.update(table=side, table_key=key, table_column=column)
         return self._with("select", (options,), "some")
@@ -286,7 +286,7 @@ class Samples(Known):
     # ---- more than once ----
 
     @advised()
-    def oversample(self, column: str | None, factors: Mapping[Any, int], *, unknown: str = "error", threads: int | None = None) -> "Samples":
+    def oversample(self, column: str | None, factors: "Mapping[Any, int] | None" = None, *, unknown: str = "error", threads: int | None = None) -> "Samples":
         """Repeat the samples of some classes: ``samples.oversample("leak", {1: 8})`` has those of class 1 eight times.
 
         Repeats are shuffled, batched and counted like other samples. A block is still read once an epoch.
@@ -303,6 +303,9 @@ class Samples(Known):
             For reading the column, which is done once, here.
         """
         options = _options.plain("oversample", locals())
+        if factors is None or isinstance(column, Mapping):
+            given, name = (column, "'leak'") if isinstance(column, Mapping) else ("{1: 8}", repr(column))
+            raise TypeError(f"oversample() takes a column and the factors of its classes: oversample({name}, {given})")
         _classes_named(self, column, factors, "factors", "oversample('leak', {1: 8})")
         classes, numbers = class_weights(factors, _field(self, column or self._key), "factors")
         counts = array.array("I", [count(factor, f"factors[{name!r}]", 0, 65_535) for name, factor in zip(factors, numbers)])

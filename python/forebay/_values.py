@@ -78,6 +78,14 @@ def number(value: Any, field: Any, what: str) -> int | float | str | None:
     return count(value, what, -(2**63))
 
 
+def bound(value: Any, field: Any, what: str) -> int | float | str | None:
+    """An end of a range, as number() has it; of dates and times none that is a bare number, in which a year would be days since 1970."""
+    if value is None or field is None or field.kind not in ("date", "timestamp") or isinstance(value, str) or _nanoseconds(value) is not None:
+        return number(value, field, what)
+    column, kind, units = field.path, "a date" if field.kind == "date" else "a time", "days" if field.kind == "date" else f"{field.unit}"
+    raise TypeError(f"{what}={value!r}: column {column!r} is {kind}: write '2000-01-31' (a number would count {units} since 1970)")
+
+
 def _whole(value: Any, field: Any, what: str) -> int:
     result = number(value, field, what)
     if result is None or result != int(result):

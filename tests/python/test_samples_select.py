@@ -313,9 +313,25 @@ def test_wrong_arguments_say_what_would_do(tmp_path):
         (lambda: samples.oversample("kind", {1: -1}), ValueError, "at least 0"),
         (lambda: samples.oversample("kind", {}), ValueError, "at least one class"),
         (lambda: samples.resample("word"), ValueError, "holds strings"),
+        (lambda: samples.oversample({1: 8}), TypeError, r"a column and the factors of its classes: oversample\('leak', {1: 8}\)"),
+        (lambda: samples.oversample("kind"), TypeError, r"oversample\('kind', {1: 8}\)"),
     ):
         with pytest.raises(error, match=says):
             call()
+
+
+@pytest.mark.parametrize("bound", ["low", "high"])
+def test_a_date_is_not_compared_with_a_bare_number(bound):
+    day = datetime.date(1999, 12, 30)
+    ds = fb.open(pa.table({"day": [day + datetime.timedelta(k) for k in range(4)], "at": pa.array(range(4), pa.timestamp("us")), "i": range(4)}))
+    for value in (2000, 2000.0, np.int64(2000), True):
+        with pytest.raises(TypeError, match="column 'day' is a date: write '2000-01-31' .a number would count days since 1970."):
+            ds.rows().select("day", **{bound: value})
+    with pytest.raises(TypeError, match="column 'at' is a time: .*count us since 1970"):
+        ds.rows().select("at", **{bound: 2})
+    for value in ("2000-01-01", datetime.date(2000, 1, 1), np.datetime64("2000-01-01")):
+        assert len(ds.rows().select("day", **{bound: value})) == 2
+    assert len(ds.rows().select("i", **{bound: 2})) == 2
 
 
 @pytest.fixture

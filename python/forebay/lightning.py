@@ -99,7 +99,8 @@ class DataModule(_LightningDataModule):
         known = frozenset(inspect.signature(Loader).parameters)
         for name in options:
             if name not in known:
-                raise unknown_argument("DataModule", name, sorted(known - {"samples"}), LOADER_WORDS)
+                own = ("train", "val", "test", "predict", "outputs", "batch_size", "eval_batch_size")
+                raise unknown_argument("DataModule", name, dict.fromkeys((*own, *sorted(known - {"samples"}))), LOADER_WORDS)
         self._sources = {"train": train, "val": val, "test": test, "predict": predict}
         self._outputs = outputs
         self._batch_size = batch_size

@@ -115,6 +115,9 @@ def test_sources_are_globs_samples_or_loaders(tmp_path, parquet):
     assert len(data.train_dataloader()) == 6 and len(data.val_dataloader()) == 2 and len(data.test_dataloader()) == 10
     assert len(data.train_dataloader().dataset) == 30 and data.train_dataloader() is data.train_dataloader() and data.predict_dataloader() == []
     data.close()
+    for wrong, meant in (("trian", "train"), ("predcit", "predict"), ("eval_batchsize", "eval_batch_size"), ("sede", "seed")):
+        with pytest.raises(TypeError, match=f"did you mean '{meant}'"):
+            forebay.lightning.DataModule(**{wrong: 1})
     with pytest.raises(ValueError, match="batch_size"):
         forebay.lightning.DataModule(train=fb.open(tmp_path / "data")).train_dataloader()
 

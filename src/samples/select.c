@@ -5,6 +5,7 @@
 #include "base/sized.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- conditions ---- */
@@ -93,6 +94,7 @@ static fby_status choose_block(void *user, uint32_t b, fby_error *err)
 static fby_status select_where(const fby__sample_values *v, const condition *c, const fby_select_opts *o, bool ignore_unknown,
                                fby_samples **out, fby_error *err)
 {
+    char what[120];
     selecting s = {.condition = *c, .exclude = o->exclude};
     fby_status status = fby__sample_counts_init(&s.counts, v->s, err);
     if (status == FBY_OK)
@@ -106,8 +108,9 @@ static fby_status select_where(const fby__sample_values *v, const condition *c, 
                                           err);
     if (status == FBY_OK && c->set && !ignore_unknown)
         status = fby__value_set_check_seen(c->set, v, err);
+    (void)snprintf(what, sizeof what, "'%.100s'", v->name);
     if (status == FBY_OK)
-        status = fby__sample_counts_choose(&s.counts, v->name, out, err);
+        status = fby__sample_counts_choose(&s.counts, what, "", out, err);
     fby__sample_counts_fini(&s.counts);
     return status;
 }

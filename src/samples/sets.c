@@ -66,7 +66,7 @@ fby_status fby__sample_counts_close(fby__sample_counts *c, uint32_t b, fby_error
     return status;
 }
 
-fby_status fby__sample_counts_choose(fby__sample_counts *c, const char *what, fby_samples **out, fby_error *err)
+fby_status fby__sample_counts_choose(fby__sample_counts *c, const char *what, const char *why, fby_samples **out, fby_error *err)
 {
     fby_samples *chosen = NULL;
     fby__choice *choice = c->choice;
@@ -74,7 +74,7 @@ fby_status fby__sample_counts_choose(fby__sample_counts *c, const char *what, fb
     FBY__TRY(fby__samples_choose(c->s, choice, &chosen, err));
     if (fby_samples_count(chosen) == 0) {
         fby_samples_close(chosen);
-        return fby__fail(err, FBY_E_ARG, "'%s': none of the %llu samples is left", what, (unsigned long long)fby_samples_count(c->s));
+        return fby__fail(err, FBY_E_ARG, "%s: none of the %llu samples is left%s", what, (unsigned long long)fby_samples_count(c->s), why);
     }
     *out = chosen;
     return FBY_OK;

@@ -137,7 +137,7 @@ static fby_status choose_common(const fby_samples *from, const fby_samples *part
             status = fby__sample_counts_close(&counts, b, err);
     }
     if (status == FBY_OK)
-        status = fby__sample_counts_choose(&counts, "this part", out, err);
+        status = fby__sample_counts_choose(&counts, "this part", "", out, err);
     fby__sample_counts_fini(&counts);
     return status;
 }
@@ -242,9 +242,15 @@ fby_status fby__split_counts_close(fby__sample_counts *counts, size_t n_parts, u
 
 fby_status fby__split_counts_choose(const fby__split *p, fby__sample_counts *counts, fby_samples **out, fby_error *err)
 {
-    char name[FBY__SPLIT_NAME_BYTES];
+    char name[FBY__SPLIT_NAME_BYTES], why[200] = "";
+    const fby__sample_base *base = p->s->base;
+    if (p->opts->kind == FBY_SPLIT_KEYS && p->parts[0].keys.n == 0)
+        (void)snprintf(why, sizeof why,
+                       ": those of one key stay together%s, and no key fell to this part; split by %s, or give it a larger share",
+                       base->kind == FBY_SAMPLES_WINDOWS && !p->opts->column ? " (without a key each file is one)" : "",
+                       base->kind == FBY_SAMPLES_WINDOWS ? "time or samples" : "samples");
     for (size_t i = 0; i < p->n_parts; i++)
-        FBY__TRY(fby__sample_counts_choose(&counts[i], fby__split_name(p, i, name), &out[i], err));
+        FBY__TRY(fby__sample_counts_choose(&counts[i], fby__split_name(p, i, name), why, &out[i], err));
     return FBY_OK;
 }
 

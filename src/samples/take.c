@@ -42,7 +42,7 @@ fby_status fby_samples_limit(const fby_samples *samples, uint64_t n, bool random
     if (status == FBY_OK)
         status = choose_some(&counts, samples, n, random, seed, err);
     if (status == FBY_OK)
-        status = fby__sample_counts_choose(&counts, "the limit", out, err);
+        status = fby__sample_counts_choose(&counts, "the limit", "", out, err);
     fby__sample_counts_fini(&counts);
     return fby__samples_choosing_end(&scope, samples, status, err);
 }
@@ -115,7 +115,7 @@ fby_status fby_samples_take(const fby_samples *samples, const uint64_t *indices,
     if (status == FBY_OK)
         status = choose_listed(&counts, samples, sorted ? sorted : indices, n, err);
     if (status == FBY_OK)
-        status = fby__sample_counts_choose(&counts, "take", out, err);
+        status = fby__sample_counts_choose(&counts, "take", "", out, err);
     if (counts.s)
         fby__sample_counts_fini(&counts);
     fby__free(sorted);

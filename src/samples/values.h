@@ -54,8 +54,8 @@ void fby__sample_counts_fini(fby__sample_counts *c);
 fby_status fby__sample_counts_put(fby__sample_counts *c, uint32_t b, uint64_t i, uint16_t count, fby_error *err);
 /** All of block b has been put. Of each block that has samples, before they are chosen. */
 fby_status fby__sample_counts_close(fby__sample_counts *c, uint32_t b, fby_error *err);
-/** The samples as often as counted. FBY_E_ARG when that is none at all: `what` says of what. */
-fby_status fby__sample_counts_choose(fby__sample_counts *c, const char *what, fby_samples **out, fby_error *err);
+/** The samples as often as counted. FBY_E_ARG when that is none at all: `what` says of what, and `why`, behind it, why or what to do. */
+fby_status fby__sample_counts_choose(fby__sample_counts *c, const char *what, const char *why, fby_samples **out, fby_error *err);
 
 /* ---- lists of values that a caller gives ---- */
 

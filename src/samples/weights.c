@@ -36,6 +36,7 @@ static fby_status close_block(void *user, uint32_t b, fby_error *err)
 
 static fby_status oversample(oversampling *o, const fby_samples *samples, fby_samples **out, fby_error *err)
 {
+    char what[120];
     fby__sample_values v;
     fby__value_visit visit = {.n_threads = o->opts->n_threads, .user = o, .visit = put_factor, .block = close_block};
     FBY__TRY(fby__sample_values_init(&v, samples, o->opts->column, err));
@@ -45,7 +46,8 @@ static fby_status oversample(oversampling *o, const fby_samples *samples, fby_sa
     FBY__TRY(fby__sample_values_visit(&v, &visit, err));
     if (!o->opts->ignore_unknown)
         FBY__TRY(fby__value_set_check_seen(&o->classes, &v, err));
-    return fby__sample_counts_choose(&o->counts, v.name, out, err);
+    (void)snprintf(what, sizeof what, "'%.100s'", v.name);
+    return fby__sample_counts_choose(&o->counts, what, "", out, err);
 }
 
 fby_status fby_samples_oversample(const fby_samples *samples, const fby_oversample_opts *given, fby_samples **out, fby_error *err)
@@ -168,7 +170,7 @@ static fby_status draw(const fby_samples *s, const double *w, uint64_t n_draws, 
             status = fby__sample_counts_close(&counts, b, err);
     }
     if (status == FBY_OK)
-        status = fby__sample_counts_choose(&counts, "what is drawn", out, err);
+        status = fby__sample_counts_choose(&counts, "what is drawn", "", out, err);
     fby__sample_counts_fini(&counts);
     return status;
 }

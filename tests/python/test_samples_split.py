@@ -253,6 +253,15 @@ def test_what_does_not_fit_is_refused(tmp_path, make, error, says):
         make(ds)
 
 
+def test_a_part_that_no_key_falls_to_says_why_and_what_does():
+    windows = fb.open({"x": np.arange(100.0)}).windows(5)
+    with pytest.raises(ValueError, match=r"part '(a|b)': none of the 96 samples is left: .*each file is one.*split by time or samples") as refused:
+        windows.split(a=0.5, b=0.5, by="groups")
+    assert "''" not in str(refused.value)
+    for by in ("time", "samples"):
+        assert len(windows.split(a=0.5, b=0.5, by=by)) == 2
+
+
 def test_a_sample_without_a_time_is_named():
     ds = fb.open({"t": np.array([1.0, np.nan, 3.0])})
     with pytest.raises(fb.DataError, match="sample 1 has no value of 't'"):

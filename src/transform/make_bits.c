@@ -57,11 +57,14 @@ static fby_status check_column(const fby__make_spec *spec, bits *b, fby_error *e
         return fby__make_refuse_column(spec, 0, "holds no bits. " TAKEN_FOR_NUMBERS, err);
     if (c->computed || (!is_bytes && !is_whole))
         return fby__make_refuse_column(spec, 0, "holds no bits: strings of '0' and '1', bytes, arrays of uint8 or base64 text do", err);
-    if (is_whole && width > 1 && b->encoding != FBY_BITS_PACKED_LITTLE)
-        return fby__make_refuse_column(spec, 0,
-                                       "holds whole numbers. " TAKEN_FOR_NUMBERS
-                                       ". The bits of the numbers themselves are taken lowest first, with the encoding \"packed_little\"",
-                                       err);
+    if (is_whole && width > 1 && b->encoding != FBY_BITS_PACKED_LITTLE) {
+        char why[512];
+        (void)snprintf(why, sizeof why,
+                       "holds whole numbers. " TAKEN_FOR_NUMBERS ". The bits of the numbers themselves are taken lowest first, with the "
+                       "encoding \"packed_little\", and all of them: %zu, or leave their number out",
+                       8 * dense_bytes);
+        return fby__make_refuse_column(spec, 0, why, err);
+    }
     if (is_bytes && spec->max_rows > 1)
         return fby__make_refuse_column(spec, 0,
                                        "varies in length from row to row, and a sample has several rows: take that of its first row", err);

@@ -417,10 +417,17 @@ static fby_status points_of_sample(const symmetric *s, const fby__make_job *job,
             return fby__fail(err, FBY_E_DATA, "%" PRIu64 " pairs%s are no triangle: p(p-1)/2 would be %" PRIu64 " or %" PRIu64, found,
                              s->ends == AT_PAD ? " before the pad value" : "", pairs_of(*out_p), pairs_of(*out_p + 1));
     }
-    if (*out_p > s->size)
+    const bool has_pairs = *out_p <= MAX_SIZE && pairs_of(*out_p) <= n;
+    if (*out_p > s->size && has_pairs)
         return fby__fail(err, FBY_E_DATA, "%" PRIu64 " points: the matrix has room for %" PRIu64 ": give size=%" PRIu64 " or more%s",
                          *out_p, s->size, *out_p, s->ends == AT_COUNT ? ", or clip_count" : "");
-    if (pairs_of(*out_p) > n)
+    if (*out_p > s->size)
+        return fby__fail(err, FBY_E_DATA,
+                         "%" PRIu64 " points: the matrix has room for %" PRIu64 ", and the %" PRIu64
+                         " pairs there are do for no more than %" PRIu64 "%s",
+                         *out_p, s->size, n, points_of(n),
+                         s->ends == AT_COUNT && pairs_of(s->size) <= n ? ": clip_count takes as many as there is room for" : "");
+    if (!has_pairs)
         return fby__fail(err, FBY_E_DATA, "%" PRIu64 " points have %" PRIu64 " pairs, and there are %" PRIu64, *out_p, pairs_of(*out_p), n);
     return FBY_OK;
 }

@@ -81,7 +81,8 @@ def test_bits_that_cannot_work_are_refused_at_open(filters):
     ds, _ = filters
     refused(loading(ds, fb.col("text").bits()), ValueError, "how many bits has a value of column 'text'")
     refused(loading(ds, fb.col("fixed").bits(1000)), ValueError, "column 'fixed' has 128 bytes a row, and 1000 bits are 125 bytes")
-    refused(loading(ds, fb.col("uid").bits(8)), fb.UnsupportedError, "lowest first, with the encoding \"packed_little\"")
+    refused(loading(ds, fb.col("uid").bits(8)), fb.UnsupportedError, "lowest first, with the encoding \"packed_little\", and all of them: 64")
+    assert deliver(ds.rows(), {"code": fb.col("uid").bits(64, "packed_little")})["code"].shape[1] == 64
     for column in ("uid", "number"):
         refused(loading(ds if column == "uid" else fb.open({"number": np.ones(3)}), fb.col(column).bits(8)), fb.UnsupportedError, "read it as text", "dtypes=")
     with pytest.raises(ValueError, match="encoding='hex'"):

@@ -175,8 +175,11 @@ def test_a_count_that_no_triangle_has_is_an_error_that_says_so(tmp_path):
         file["n"] = np.array([1, 2, 3, 4, 0, 5, 1, 1])
         file["n_pairs"] = np.array([1, 3, 6, 0, 5, 1, 1, 1])
     ds = fb.open(tmp_path / "a.h5")
-    with pytest.raises(fb.DataError, match="output 'm'.*5 points: the matrix has room for 4"):
+    with pytest.raises(fb.DataError, match="output 'm'.*5 points: the matrix has room for 4, and the 6 pairs there are do for no more than 4: clip_count"):
         list(ds.loader({"m": fb.col("pairs").symmetric(count="n")}, batch_size=8))
+    list(ds.loader({"m": fb.col("pairs").symmetric(count="n", clip_count=True)}, batch_size=8))
+    with pytest.raises(fb.DataError, match="4 points: the matrix has room for 3: give size=4 or more"):
+        list(ds.loader({"m": fb.col("pairs").symmetric(3, count="n")}, batch_size=4, shuffle=False))
     with pytest.raises(fb.DataError, match=r"5 pairs are no triangle: p\(p-1\)/2 would be 3 or 6"):
         list(ds.loader({"m": fb.col("pairs").symmetric(count="n_pairs", count_of="pairs")}, batch_size=8))
     with pytest.raises(fb.Error, match="output 'm'.*column 'n'.*is no triangle of pairs"):

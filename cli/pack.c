@@ -61,8 +61,12 @@ static void print_sizes(const pack_options *o, const fby_pack_info *info)
     cli_table_add(&table, "rows");
     cli_table_add(&table, cli_count(info->rows));
     cli_table_add(&table, "files");
-    cli_table_addf(&table, "%s of %s rows, in batches of %s", cli_count(info->files), cli_count(info->rows_per_file),
-                   cli_count(info->batch_rows));
+    const uint64_t mean = info->files ? (info->rows + info->files - 1) / info->files : 0;
+    if (o->by && mean < info->rows_per_file)
+        cli_table_addf(&table, "%s, of about %s row%s each", cli_count(info->files), cli_count(mean), mean == 1 ? "" : "s");
+    else
+        cli_table_addf(&table, "%s of %s rows, in batches of %s", cli_count(info->files), cli_count(info->rows_per_file),
+                       cli_count(info->batch_rows));
     if (o->by) {
         cli_table_add(&table, "by");
         cli_table_addf(&table, "%s, of %s value%s", cli_printable(o->by), cli_count(info->keys), info->keys == 1 ? "" : "s");
@@ -113,14 +117,19 @@ int pack_error(const pack_options *o, const fby_error *err)
     switch (err->code) {
     case FBY_E_BUDGET: return cli_error(CLI_FAILED, "a larger --memory", "%s", err->message);
     case FBY_E_DATA:
-        if (o->by)
-            return cli_library_error(err);
+        if (o->by && strncmp(err->message, "the key '", 9) == 0)
+            return cli_error(CLI_FAILED,
+                             "--outputs FILE, a pipeline file with the key among its outputs: there a null text is empty, and fill_missing "
+                             "gives a number",
+                             "%s", err->message);
         return cli_error(CLI_FAILED,
                          o->outputs ? "outputs without that column, or --format arrow; what --verify finds: pack again"
                                     : "--columns without that column, or --format arrow; what --verify finds: pack again",
                          "%s", err->message);
     case FBY_E_UNSUPPORTED:
-        return cli_error(CLI_FAILED, o->outputs || o->by ? NULL : "--format arrow, or --columns without it", "%s", err->message);
+        return cli_error(CLI_FAILED,
+                         o->outputs || strncmp(err->message, "the key '", 9) == 0 ? NULL : "--format arrow, or --columns without it", "%s",
+                         err->message);
     default: return cli_library_error(err);
     }
 }

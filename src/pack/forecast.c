@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -18,8 +19,8 @@
 #define PROBE_BYTES ((size_t)64 << 20)
 #define PROBE_NS UINT64_C(500000000)
 
-typedef struct costs { /* a row, seconds of one thread */
-    double read, encode, bytes;
+typedef struct costs { /* a row, and a file beside its rows; seconds of one thread */
+    double read, encode, bytes, file, file_bytes;
 } costs;
 
 static double since(uint64_t began_ns) { return 1e-9 * (double)(fby__now_ns() - began_ns); }
@@ -48,6 +49,27 @@ static fby_status choose_rows(const fby__pack *p, const struct ArrowArray *block
     return status;
 }
 
+/* A file of no rows. For HDF5 that is a process, too. */
+static fby_status begin_and_end(const fby__pack *p, costs *out, fby_error *err)
+{
+    const int file = memfd_create("forebay-pack", MFD_CLOEXEC);
+    const fby__write_options options = {.codec = p->codec, .file = &file, .batch_rows = p->batch_rows};
+    uint64_t bytes = 0;
+    fby__writer *writer = NULL;
+    struct stat st;
+    const uint64_t began = fby__now_ns();
+    if (file < 0)
+        return fby__fail_errno(err, errno, "memory for a file");
+    fby_status status = fby__writer_begin(p->format, &p->schema, &options, (fby__byte_sink){count_bytes, &bytes}, &writer, err);
+    if (status == FBY_OK)
+        status = fby__writer_end(writer, NULL, 0, err);
+    fby__writer_free(writer);
+    out->file = since(began);
+    out->file_bytes = (double)(p->format == FBY__WRITE_HDF5 && fstat(file, &st) == 0 ? (uint64_t)st.st_size : bytes);
+    (void)close(file); /* of no use any more */
+    return status;
+}
+
 static fby_status encode(const fby__pack *p, const struct ArrowArray *block, uint64_t n, costs *out, fby_error *err)
 {
     const int file = memfd_create("forebay-pack", MFD_CLOEXEC); /* for what is written to a file */
@@ -68,12 +90,13 @@ static fby_status encode(const fby__pack *p, const struct ArrowArray *block, uin
         status = fby__writer_batch(writer, &batch, err);
     if (status == FBY_OK && p->format == FBY__WRITE_HDF5) {
         struct stat st;
-        status = fby__writer_end(writer, NULL, 0, err); /* its head is a few KB, and is counted */
+        status = fby__writer_end(writer, NULL, 0, err);
         bytes = fstat(file, &st) == 0 ? (uint64_t)st.st_size : 0;
     }
     if (status == FBY_OK) {
-        out->encode = since(began) / (double)n;
-        out->bytes = (double)(bytes - head) / (double)n;
+        const double once = p->format == FBY__WRITE_HDF5 ? out->file_bytes : (double)head;
+        out->encode = fmax(since(began) - out->file, 0) / (double)n;
+        out->bytes = fmax((double)bytes - once, 0) / (double)n;
     }
     fby__writer_free(writer);
     (void)close(file); /* of no use any more */
@@ -81,7 +104,8 @@ static fby_status encode(const fby__pack *p, const struct ArrowArray *block, uin
     return status;
 }
 
-static fby_status try_block(const fby__pack *p, costs *out, fby_error *err)
+/* a_file: how many rows a file has, about. */
+static fby_status try_block(const fby__pack *p, uint64_t a_file, costs *out, fby_error *err)
 {
     fby__pack_reader *reader;
     struct ArrowArray array;
@@ -93,7 +117,9 @@ static fby_status try_block(const fby__pack *p, costs *out, fby_error *err)
     fby_status status = fby__pack_reader_block(reader, b, &array, err);
     if (status == FBY_OK) {
         out->read = since(began) / (double)array.length;
-        status = encode(p, &array, fby__min_u64(p->batch_rows, (uint64_t)array.length), out, err);
+        status = begin_and_end(p, out, err);
+        if (status == FBY_OK)
+            status = encode(p, &array, fby__min_u64(fby__min_u64(p->batch_rows, a_file), (uint64_t)array.length), out, err);
         array.release(&array);
     }
     fby__pack_reader_close(reader);
@@ -142,6 +168,23 @@ static double write_rate(const char *to)
     return failed ? 0 : (double)done / seconds;
 }
 
+/* Seconds until a small file is on the disk; 0 where none can be written. */
+static double sync_seconds(const char *to)
+{
+    enum { FILES = 4 };
+    const char bytes[4096] = {0};
+    const uint64_t began = fby__now_ns();
+    for (int i = 0; i < FILES; i++) {
+        const int fd = open_nameless(to);
+        const bool failed = fd < 0 || write(fd, bytes, sizeof bytes) != sizeof bytes || fsync(fd) != 0;
+        if (fd >= 0)
+            (void)close(fd); /* it had no name */
+        if (failed)
+            return 0;
+    }
+    return since(began) / FILES;
+}
+
 /* ---- both ---- */
 
 fby_status fby__pack_forecast(const fby__pack *p, fby_pack_info *out, fby_error *err)
@@ -149,14 +192,15 @@ fby_status fby__pack_forecast(const fby__pack *p, fby_pack_info *out, fby_error 
     costs c = {0};
     if (p->rows == 0)
         return FBY_OK;
-    FBY__TRY(try_block(p, &c, err));
-    const double rows = (double)p->rows, rate = write_rate(p->to), threads = p->n_workers, written = rows * c.bytes,
-                 scratch = (double)out->scratch_bytes;
+    FBY__TRY(try_block(p, 1 + (p->rows - 1) / fby__max_u64(out->files, 1), &c, err));
+    const double rows = (double)p->rows, rate = write_rate(p->to), threads = p->n_workers, files = (double)out->files,
+                 written = rows * c.bytes + files * c.file_bytes, scratch = (double)out->scratch_bytes;
     out->expected_bytes = (uint64_t)written;
     if (rate == 0)
         return FBY_OK;
     /* Scattering reads with one call after the other; without it the threads that write read, too. Scattered rows are read back about as fast. */
-    const double reading = rows * c.read / (p->scattered ? 1 : threads), encoding = rows * c.encode / threads;
+    const double reading = rows * c.read / (p->scattered ? 1 : threads),
+                 encoding = (rows * c.encode + files * (c.file + sync_seconds(p->to))) / threads;
     const double verifying = p->o->verify ? 2 * rows * c.read : 0;
     out->expected_ns = 1 + (uint64_t)(1e9 * (reading + encoding + verifying + (2 * scratch + written) / rate));
     return FBY_OK;

@@ -171,8 +171,45 @@ def test_an_unfinished_pack_by_another_key_is_not_gone_on_with(tmp_path):
     source = write(regions(100).append_column("other", pa.array([0, 1] * 50)), tmp_path / "src")
     fb.pack_task(source, tmp_path / "out", "plan:0", by="region")
     for by in ("other", None):
-        with pytest.raises(ValueError, match="with other options"):
+        with pytest.raises(ValueError, match='with other options: it has "by": "region", and this one ' + ('"by": "other"' if by else "no key")):
             fb.pack_task(source, tmp_path / "out", "scatter:0", by=by)
+
+
+def test_a_misspelt_option_of_tasks_is_said():
+    for call in (lambda: fb.pack_tasks("a", "b", bye="x"), lambda: fb.pack_task("a", "b", "plan:0", bye="x")):
+        with pytest.raises(TypeError, match="has no argument 'bye': did you mean 'by'"):
+            call()
+
+
+@needs_cli
+def test_the_command_says_what_does_for_a_null_key_and_for_a_null_in_hdf5(tmp_path):
+    write(pa.table({"k": ["a", None], "v": [1.0, None], "s": ["x", "y"]}), tmp_path / "src")
+
+    def said(*options):
+        done = subprocess.run([CLI, "pack", tmp_path / "src", "--to", tmp_path / "out", *options], capture_output=True, text=True)
+        assert done.returncode != 0
+        return done.stderr.split("try:")[1]
+
+    plan = subprocess.run([CLI, "pack", tmp_path / "src", "--to", tmp_path / "out", "--by", "s", "--dry-run"], capture_output=True, text=True, check=True)
+    assert "2, of about 1 row each" in plan.stdout
+    assert "--outputs FILE" in said("--by", "k") and "--dtype" not in said("--by", "k")
+    assert "--format arrow" in said("--by", "s", "--columns", "s,v", "--format", "hdf5")
+    (tmp_path / "p.yaml").write_text("data: {paths: src}\nsamples: {rows: true}\noutputs: {k: k, s: s}\nloader: {batch_size: 2}\n")
+    subprocess.run([CLI, "pack", "--outputs", tmp_path / "p.yaml", "--by", "k", "--to", tmp_path / "done"], check=True, cwd=tmp_path)
+    assert (tmp_path / "done/part--00000.arrow").exists()
+
+
+@pytest.mark.parametrize("format", ["arrow", "parquet", "hdf5"])
+def test_a_dry_run_counts_what_each_file_takes(tmp_path, format):
+    if format == "hdf5":
+        pytest.importorskip("h5py")
+    source = write(pa.table({"k": [i % 200 for i in range(400)], "x": np.arange(400.0)}), tmp_path / "src")
+    expected = fb.pack(source, tmp_path / "out", by="k", format=format, dry_run=True)
+    one = fb.pack(source, tmp_path / "out", format=format, dry_run=True)
+    done = fb.pack(source, tmp_path / "out", by="k", format=format)
+    written = sum(p.stat().st_size for p in (tmp_path / "out").glob("part-*"))
+    assert done.files == 200 and written / 4 < expected.expected_bytes < 2 * written
+    assert expected.expected_bytes > 20 * one.expected_bytes
 
 
 def test_a_plan_whose_counts_are_damaged_is_said(tmp_path):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Any, NamedTuple, Union
 
 from . import _forebay, _options, _output_rows
-from ._advice import advised
+from ._advice import advised, unknown_argument
 from ._dataset import Dataset
 from ._dataset import open as open_dataset
 from ._loader import Loader
@@ -210,7 +210,7 @@ def _known(function: str, options: Mapping[str, Any]) -> dict[str, Any]:
     names = {option["name"] for option in _options.table("pack")}
     for name in options:
         if name not in names:
-            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}: its options are those of pack()")
+            raise unknown_argument(function, name, sorted(names))
     return _plain(options)
 
 

@@ -12,6 +12,7 @@
 #include "block/panel.h"
 #include "transform/make_values.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define MAX_BITS ((uint64_t)1 << 28)

@@ -146,5 +146,5 @@ def test_commands_of_the_pages_are_taken(name, capsys):
 
 
 def test_samples_of_a_batch_are_not_its_values():
-    batch = {"y": range(10), "values": range(100), "offsets": range(11)}
+    batch = {"values": range(100), "offsets": range(11), "y": range(10)}
     assert training.size_of(batch) == training.size_of(tuple(batch.values())) == 10

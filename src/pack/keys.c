@@ -511,12 +511,13 @@ fby_status fby__pack_keys_destinations(const fby__pack *p, const struct ArrowArr
     return FBY_OK;
 }
 
-const fby__pack_key *fby__pack_key_of_file(const fby__pack_keys *k, uint64_t file)
+/* The last key whose first file, or row, is at most `at`. */
+static const fby__pack_key *key_at(const fby__pack_keys *k, uint64_t at, bool is_file)
 {
     uint32_t lo = 0, hi = k->n;
     while (hi - lo > 1) {
         const uint32_t middle = lo + (hi - lo) / 2;
-        if (k->keys[middle].first_file <= file)
+        if ((is_file ? k->keys[middle].first_file : k->keys[middle].first_row) <= at)
             lo = middle;
         else
             hi = middle;
@@ -524,15 +525,6 @@ const fby__pack_key *fby__pack_key_of_file(const fby__pack_keys *k, uint64_t fil
     return &k->keys[lo];
 }
 
-const fby__pack_key *fby__pack_key_of_row(const fby__pack_keys *k, uint64_t destination)
-{
-    uint32_t lo = 0, hi = k->n;
-    while (hi - lo > 1) {
-        const uint32_t middle = lo + (hi - lo) / 2;
-        if (k->keys[middle].first_row <= destination)
-            lo = middle;
-        else
-            hi = middle;
-    }
-    return &k->keys[lo];
-}
+const fby__pack_key *fby__pack_key_of_file(const fby__pack_keys *k, uint64_t file) { return key_at(k, file, true); }
+
+const fby__pack_key *fby__pack_key_of_row(const fby__pack_keys *k, uint64_t destination) { return key_at(k, destination, false); }

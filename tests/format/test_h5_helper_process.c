@@ -2,10 +2,9 @@
  * The helper program as a process that dies, hangs, lies or is not there: clear errors, the next request works, and no process,
  * descriptor or lock is left behind. Programs that lie are this test itself, started as the program with FOREBAY_TEST_STAND_IN.
  */
-#include "format/h5_helper_tests.h"
+#include "format/h5_stand_in.h"
 
 #include "support/files.h"
-#include "support/temp_dir.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,7 +15,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* ---- programs that lie ---- */
 
@@ -170,29 +168,6 @@ static pid_t running(void)
     pid_t pid = fby__h5_helper_pid();
     assert_true(pid > 0);
     return pid;
-}
-
-static void put_script(const char *text)
-{
-    static char path[128];
-    FILE *f = fopen("script", "w");
-    assert_non_null(f);
-    assert_true(fputs(text, f) >= 0);
-    assert_int_equal(fclose(f), 0);
-    assert_int_equal(chmod("script", 0755), 0);
-    (void)snprintf(path, sizeof path, "%s/script", g_dir);
-    assert_int_equal(setenv("FOREBAY_HDF5_HELPER", path, 1), 0);
-}
-
-static void be_lied_to(const char *how)
-{
-    char self[256];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    assert_true(n > 0);
-    self[n] = 0;
-    char text[512]; /* the program has nothing of this test's environment */
-    (void)snprintf(text, sizeof text, "#!/bin/sh\nFOREBAY_TEST_STAND_IN='%s' exec '%s'\n", how, self);
-    put_script(text);
 }
 
 /* A read that is on its way to the program, which stands still, and the lock with the read: nobody may ask for the pid meanwhile. */

@@ -1,16 +1,13 @@
 /* The helper program of one file that is written, as a process that does not start, hangs or dies: clear errors, soon, and nothing left behind. */
-#include "format/h5_helper_tests.h"
+#include "format/h5_stand_in.h"
 
 #include "format/hdf5/client/output.h"
 #include "support/files.h"
-#include "support/temp_dir.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* This test itself, as a program that says hello and then does `what` with the first request. */
 static int stand_in(const char *what)
@@ -48,28 +45,6 @@ static int teardown(void **state)
     assert_int_equal(count_descriptors(), g_descriptors);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left, not even a dead one */
     return teardown_dir(state);
-}
-
-static void put_script(const char *text)
-{
-    char path[128];
-    FILE *f = fopen("script", "w");
-    assert_non_null(f);
-    assert_true(fputs(text, f) >= 0);
-    assert_int_equal(fclose(f), 0);
-    assert_int_equal(chmod("script", 0755), 0);
-    (void)snprintf(path, sizeof path, "%s/script", g_dir);
-    assert_int_equal(setenv("FOREBAY_HDF5_HELPER", path, 1), 0);
-}
-
-static void be(const char *what)
-{
-    char self[256], text[512]; /* the program has nothing of this test's environment */
-    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    assert_true(n > 0);
-    self[n] = 0;
-    (void)snprintf(text, sizeof text, "#!/bin/sh\nFOREBAY_TEST_STAND_IN='%s' exec '%s'\n", what, self);
-    put_script(text);
 }
 
 static fby_status try_open(fby__h5_output **out, fby_error *err)
@@ -117,9 +92,9 @@ static void a_program_that_hangs_while_it_writes_is_stopped(void **state)
     (void)state;
     fby_error err;
     fby__h5_helper_set_timeout(200);
-    be("hangs");
+    be_lied_to("hangs");
     check_fails(try_ask(0, &err), FBY_E_IO, &err, "no sign of life for more than 0.2 s while it wrote");
-    be("takes nothing"); /* more than a socket holds, and less than what is given more time */
+    be_lied_to("takes nothing"); /* more than a socket holds, and less than what is given more time */
     check_fails(try_ask((1u << 20) - 1, &err), FBY_E_IO, &err, "no sign of life for more than 0.2 s while it wrote");
 }
 
@@ -127,12 +102,12 @@ static void a_program_that_ends_while_it_writes_says_how(void **state)
 {
     (void)state;
     fby_error err;
-    be("ends");
+    be_lied_to("ends");
     check_fails(try_ask(0, &err), FBY_E_IO, &err, "ended with status 5 while it wrote");
-    be("is killed");
+    be_lied_to("is killed");
     check_fails(try_ask(0, &err), FBY_E_IO, &err, "killed by signal 9 (Killed) while it wrote; is there enough memory?");
     (void)signal(SIGCHLD, SIG_IGN); /* children vanish by themselves, and how they ended with them */
-    be("ends");
+    be_lied_to("ends");
     check_fails(try_ask(0, &err), FBY_E_IO, &err, "the helper program ended while it wrote");
     (void)signal(SIGCHLD, SIG_DFL);
 }

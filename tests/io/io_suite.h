@@ -125,4 +125,26 @@ static inline void free_job(job *j)
     free(j);
 }
 
+/* ---- the suite, with each engine that there is ---- */
+
+static inline int run_with_each_engine(struct CMUnitTest *tests, size_t n)
+{
+    int failed = 0;
+    for (fby__io_kind kind = FBY__IO_AUTO; kind < FBY__IO_KIND_COUNT; kind++) {
+        fby__io *io;
+        fby_error err;
+        fby_status status = fby__io_create(&(fby__io_opts){.kind = kind}, &io, &err);
+        if (kind == FBY__IO_URING && status == FBY_E_UNSUPPORTED) {
+            print_message("skipped: the suite for io_uring: %s\n", err.message);
+            continue;
+        }
+        if (status == FBY_OK)
+            fby__io_destroy(io);
+        for (size_t i = 0; i < n; i++)
+            tests[i].initial_state = &kind;
+        failed += _cmocka_run_group_tests(fby__io_kind_name(kind), tests, n, make_dir, remove_dir);
+    }
+    return failed;
+}
+
 #endif

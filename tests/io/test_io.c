@@ -497,34 +497,20 @@ static void a_write_that_waits_while_a_ring_is_taken_apart_is_whole(void **state
 
 int main(void)
 {
-    int failed = 0;
-    for (fby__io_kind kind = FBY__IO_AUTO; kind < FBY__IO_KIND_COUNT; kind++) {
-        fby__io *io;
-        fby_error err;
-        fby_status status = fby__io_create(&(fby__io_opts){.kind = kind}, &io, &err);
-        if (kind == FBY__IO_URING && status == FBY_E_UNSUPPORTED) {
-            print_message("skipped: the suite for io_uring: %s\n", err.message);
-            continue;
-        }
-        if (status == FBY_OK)
-            fby__io_destroy(io);
-        struct CMUnitTest tests[] = {
-            cmocka_unit_test(the_engine_says_what_it_is),
-            cmocka_unit_test(every_range_is_read_as_it_lies_in_the_file),
-            cmocka_unit_test(the_edges_of_the_file_and_empty_requests_are_read),
-            cmocka_unit_test(bytes_not_in_the_page_cache_are_read_too),
-            cmocka_unit_test(bytes_in_the_page_cache_are_there_when_submit_returns),
-            cmocka_unit_test(short_reads_are_completed),
-            cmocka_unit_test(batches_of_several_threads_under_random_delays_are_each_done_once),
-            cmocka_unit_test(delayed_reads_wait_side_by_side),
-            cmocka_unit_test(destroy_waits_for_the_batches_in_flight),
-            cmocka_unit_test(what_a_cancelled_batch_has_not_read_yet_is_not_read),
-            cmocka_unit_test(done_may_free_its_batch_and_submit_the_next),
-        };
-        for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
-            tests[i].initial_state = &kind;
-        failed += cmocka_run_group_tests_name(fby__io_kind_name(kind), tests, make_dir, remove_dir);
-    }
+    struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_engine_says_what_it_is),
+        cmocka_unit_test(every_range_is_read_as_it_lies_in_the_file),
+        cmocka_unit_test(the_edges_of_the_file_and_empty_requests_are_read),
+        cmocka_unit_test(bytes_not_in_the_page_cache_are_read_too),
+        cmocka_unit_test(bytes_in_the_page_cache_are_there_when_submit_returns),
+        cmocka_unit_test(short_reads_are_completed),
+        cmocka_unit_test(batches_of_several_threads_under_random_delays_are_each_done_once),
+        cmocka_unit_test(delayed_reads_wait_side_by_side),
+        cmocka_unit_test(destroy_waits_for_the_batches_in_flight),
+        cmocka_unit_test(what_a_cancelled_batch_has_not_read_yet_is_not_read),
+        cmocka_unit_test(done_may_free_its_batch_and_submit_the_next),
+    };
+    const int failed = run_with_each_engine(tests, sizeof tests / sizeof *tests);
     const struct CMUnitTest particular[] = {
         cmocka_unit_test(mapped_bytes_live_as_long_as_the_file_and_a_buffer_is_filled_too),
         cmocka_unit_test(bad_options_and_missing_buffers_are_refused),

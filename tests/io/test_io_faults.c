@@ -212,29 +212,14 @@ static void a_read_of_more_than_a_gigabyte_is_split(void **state)
 
 int main(void)
 {
-    int failed = 0;
-    for (fby__io_kind kind = FBY__IO_AUTO; kind < FBY__IO_KIND_COUNT; kind++) {
-        fby__io *io;
-        fby_error err;
-        fby_status status = fby__io_create(&(fby__io_opts){.kind = kind}, &io, &err);
-        if (kind == FBY__IO_URING && status == FBY_E_UNSUPPORTED) {
-            print_message("skipped: the suite for io_uring: %s\n", err.message);
-            continue;
-        }
-        if (status == FBY_OK)
-            fby__io_destroy(io);
-        struct CMUnitTest tests[] = {
-            cmocka_unit_test(each_failing_read_fails_its_batch_naming_the_file),
-            cmocka_unit_test(a_file_cut_while_it_is_read_is_reported_as_changed),
-            cmocka_unit_test(ranges_beyond_the_end_are_reported_as_changed),
-            cmocka_unit_test(every_failing_allocation_of_create_is_reported),
-            cmocka_unit_test(submitting_allocates_nothing),
-            cmocka_unit_test(a_forked_child_is_told_to_open_again),
-            cmocka_unit_test(a_read_of_more_than_a_gigabyte_is_split),
-        };
-        for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
-            tests[i].initial_state = &kind;
-        failed += cmocka_run_group_tests_name(fby__io_kind_name(kind), tests, make_dir, remove_dir);
-    }
-    return failed;
+    struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_failing_read_fails_its_batch_naming_the_file),
+        cmocka_unit_test(a_file_cut_while_it_is_read_is_reported_as_changed),
+        cmocka_unit_test(ranges_beyond_the_end_are_reported_as_changed),
+        cmocka_unit_test(every_failing_allocation_of_create_is_reported),
+        cmocka_unit_test(submitting_allocates_nothing),
+        cmocka_unit_test(a_forked_child_is_told_to_open_again),
+        cmocka_unit_test(a_read_of_more_than_a_gigabyte_is_split),
+    };
+    return run_with_each_engine(tests, sizeof tests / sizeof *tests);
 }

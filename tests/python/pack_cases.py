@@ -1,7 +1,11 @@
 """Tables of every type, packs read by pyarrow, and what a pack of a seed has to be."""
 
 import datetime
+import math
 import random
+import signal
+import subprocess
+import time
 from decimal import Decimal
 
 import numpy as np
@@ -96,6 +100,28 @@ def read(folder):
 
 def contents(folder):
     return {p.name: p.read_bytes() for p in sorted(folder.iterdir()) if p.is_file()}
+
+
+def killed_until_done(command, out, moments):
+    """`command`, whose last argument is the target, killed at these fractions of the time it takes, and going on each time: (how it ended, a whole one)."""
+    lasted, killed = math.inf, 0
+    for name in ("cold", "whole"):  # the first run reads the command itself from the disk
+        begun = time.monotonic()
+        subprocess.run([*command, out.with_name(name)], check=True, capture_output=True)
+        lasted = min(lasted, time.monotonic() - begun)
+    for moment in moments:
+        process = subprocess.Popen([*command, out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            process.wait(lasted * moment)
+            break
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            killed += 1
+    if process.returncode != 0:
+        subprocess.run([*command, out], check=True, capture_output=True)
+    assert killed
+    return contents(out), contents(out.with_name("whole"))
 
 
 def order_of(ds, seed):

@@ -4,9 +4,7 @@ import json
 import os
 import pathlib
 import random
-import signal
 import subprocess
-import time
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +13,7 @@ import pytest
 
 import forebay as fb
 from forebay import _forebay
-from pack_cases import contents, write
+from pack_cases import contents, killed_until_done, write
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLI = pathlib.Path(os.environ.get("FOREBAY_CLI", ROOT / "build/forebay"))
@@ -237,22 +235,8 @@ def test_polars_and_duckdb_read_a_value_by_the_name_of_its_files(tmp_path):
 def test_what_is_killed_goes_on_to_the_same_bytes(tmp_path):
     source = write(regions(300_000), tmp_path / "src", row_group_size=10_000)
     command = [CLI, "pack", source, "--by", "region", "--rows-per-file", "3000", "--memory", "16MiB", "--seed", "2", "--to"]
-    begun = time.monotonic()
-    subprocess.run([*command, tmp_path / "whole"], check=True, capture_output=True)
-    lasted, killed = time.monotonic() - begun, 0
-    for i in range(6):
-        process = subprocess.Popen([*command, tmp_path / "out"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            process.wait(lasted * (0.2 + 0.12 * i))
-            break
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            killed += 1
-    if process.returncode != 0:
-        subprocess.run([*command, tmp_path / "out"], check=True, capture_output=True)
-    assert killed
-    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+    done, whole = killed_until_done(command, tmp_path / "out", (0.2 + 0.12 * i for i in range(6)))
+    assert done == whole
 
 
 @needs_cli

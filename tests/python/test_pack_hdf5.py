@@ -4,7 +4,6 @@ import datetime
 import os
 import pathlib
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import forebay as fb
-from pack_cases import contents, floats, write
+from pack_cases import contents, floats, killed_until_done, write
 
 h5py = pytest.importorskip("h5py")
 
@@ -184,22 +183,8 @@ def test_a_file_that_may_not_grow_is_said(tmp_path):
 def test_what_is_killed_goes_on_to_the_same_bytes(tmp_path):
     source = write(every_number(60_000), tmp_path / "src")
     command = [CLI, "pack", source, "--format", "hdf5", "--codec", "gzip", "--rows-per-file", "5000", "--batch", "500", "--seed", "2", "--to"]
-    begun = time.monotonic()
-    subprocess.run([*command, tmp_path / "whole"], check=True, capture_output=True)
-    lasted, killed = time.monotonic() - begun, 0
-    for i in range(5):
-        process = subprocess.Popen([*command, tmp_path / "out"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            process.wait(lasted * (0.3 + 0.1 * i))
-            break
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            killed += 1
-    if process.returncode != 0:
-        subprocess.run([*command, tmp_path / "out"], check=True, capture_output=True)
-    assert killed
-    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+    done, whole = killed_until_done(command, tmp_path / "out", (0.3 + 0.1 * i for i in range(5)))
+    assert done == whole
 
 
 def test_one_damaged_file_among_many_is_named(tmp_path):

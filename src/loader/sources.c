@@ -125,12 +125,14 @@ fby_status fby__loader_resolve_all(fby_loader *l, const fby__asked_source *asked
     for (uint32_t i = 0; i < l->n_sources && status == FBY_OK; i++) {
         status = fby__loader_resolve(&l->sources[i], asked[i].opts, err);
         l->outputs.max_panels = (uint32_t)fby__max_u64(l->outputs.max_panels, l->sources[i].n_panels);
-        if (status == FBY_OK && first)
+        if (status == FBY_OK && first) {
+            const bool named = asked[i].opts->n_outputs > 0, first_named = asked[0].opts->n_outputs > 0;
             status = check_shape(l->sources[0].name, first, l->outputs.shape, err);
-        if (status == FBY_E_ARG && first && asked[i].opts->n_outputs == 0 && asked[0].opts->n_outputs > 0)
-            status = nothing_named(l->sources[i].name, l->outputs.shape, l->sources[0].name, first, err);
-        else if (status == FBY_E_ARG && first && asked[i].opts->n_outputs > 0 && asked[0].opts->n_outputs == 0)
-            status = nothing_named(l->sources[0].name, first, l->sources[i].name, l->outputs.shape, err);
+            if (status == FBY_E_ARG && first_named && !named)
+                status = nothing_named(l->sources[i].name, l->outputs.shape, l->sources[0].name, first, err);
+            else if (status == FBY_E_ARG && named && !first_named)
+                status = nothing_named(l->sources[0].name, first, l->sources[i].name, l->outputs.shape, err);
+        }
         status = fby__source_error(&l->sources[i], status, err);
         if (first) {
             fby__batch_shape_unref(l->outputs.shape);

@@ -383,4 +383,6 @@ def test_a_source_of_a_mixture_whose_outputs_are_not_named():
     said = ("no outputs are named for source", "every column that can be a tensor, 2,", "has outputs of its own, 1:", "name the same outputs for each")
     refused(lambda: mixture.loader({"a": {"u": "u"}, "b": None}, batch_size=2), ValueError, "source 'b'", *said)
     refused(lambda: mixture.loader({"a": None, "b": {"u": "u"}}, batch_size=2), ValueError, "source 'a'", *said)
+    steps = {"u": fb.col("u").steps(0, 1)}  # rows have none: that is what is said
+    refused(lambda: mixture.loader({"a": None, "b": steps}, batch_size=2), ValueError, "source 'b'", "steps")
     assert set(mixture.loader({"a": {"u": "u", "v": "v"}, "b": None}, batch_size=2).outputs) == {"u", "v"}

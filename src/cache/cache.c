@@ -219,6 +219,12 @@ bool fby__cache_evict(fby__cache *c, uint64_t before)
     return true;
 }
 
+void fby__cache_evict_all(fby__cache *c)
+{
+    for (; c->n_heap > 0; c->evictions++)
+        remove_entry(c, c->entry[c->heap[0]]);
+}
+
 uint64_t fby__cache_evictions(const fby__cache *c) { return c->evictions; }
 uint32_t fby__cache_count(const fby__cache *c) { return c->n_used; }
 

@@ -66,6 +66,8 @@ void fby__cache_empty(fby__cache *cache, fby__cache_entry *entry);
 
 /** Evict the unpinned entry with the farthest next_use, if that is beyond `before`. False when there is none. */
 bool fby__cache_evict(fby__cache *cache, uint64_t before);
+/** Evict all unpinned entries. */
+void fby__cache_evict_all(fby__cache *cache);
 
 uint64_t fby__cache_evictions(const fby__cache *cache);
 uint32_t fby__cache_count(const fby__cache *cache);

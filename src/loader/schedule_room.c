@@ -130,12 +130,6 @@ uint64_t fby__feed_starved_locked(fby_loader *l)
 
 /* ---- the consumer's batch, and nothing else ---- */
 
-static uint64_t never(void *user, const fby__cache_entry *e)
-{
-    (void)user, (void)e;
-    return FBY__NEVER;
-}
-
 /*
  * The batches after it go, finished or not, and all blocks: it is started over. The first time also what is known of blocks beyond metadata, which
  * depends on what happened to be loaded: what is found out from here on, one thing at a time, is a matter of the data alone.
@@ -156,9 +150,7 @@ static void start_over(fby_loader *l, uint64_t batch)
         for (uint32_t i = 0; i < progress->n_pinned; i++)
             fby__cache_unpin(s->cache, s->slot_entry[progress->first_slot + i], FBY__NEVER);
     }
-    fby__cache_reorder(s->cache, never, NULL);
-    while (fby__cache_evict(s->cache, 0))
-        ;
+    fby__cache_evict_all(s->cache);
     fby__account_set_slack(l->engine.account, 0);
     fby__schedule_lay_out_locked(l, s->epoch, batch);
     s->load_phase = s->load_item = 0;

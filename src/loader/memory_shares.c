@@ -43,10 +43,23 @@ static uint64_t depth_bytes(const fby_loader *l)
     return (l->config.depth - 2) * l->memory.dense_batch_bytes + l->memory.flight_bytes - l->memory.least_flight_bytes;
 }
 
+static double live_rows(const fby__loader_source *in)
+{
+    uint64_t rows = 0, all = 0, largest = 0;
+    for (uint32_t b = 0; b < in->n_blocks; b++) {
+        rows += in->cost[b].row_end - in->cost[b].row_begin;
+        all += in->cost[b].bytes;
+        largest = fby__max_u64(largest, in->cost[b].bytes);
+    }
+    return fmin((double)(in->live_bytes + 2 * largest) * (double)rows / (double)fby__max_u64(all, 1), (double)rows);
+}
+
 void fby__loader_share(fby_loader *l)
 {
     fby__loader_memory *m = &l->memory;
     const uint64_t listed = fby__loader_listed_values_bytes(l), job = fby__loader_job_bytes(l);
+    for (uint32_t i = 0; i < l->n_sources; i++)
+        l->sources[i].live_rows = live_rows(&l->sources[i]);
     m->wanted = (fby__shares){.store_bytes = m->shared_bytes,
                               .depth_bytes = depth_bytes(l),
                               .jobs_bytes = (uint64_t)l->config.n_threads * 2 * job,
@@ -67,15 +80,8 @@ static uint64_t grown_bytes(const fby_loader *l)
     double bytes = 0;
     for (uint32_t i = 0; i < l->n_sources; i++) {
         const fby__loader_source *in = &l->sources[i];
-        uint64_t rows = 0, all = 0, largest = 0;
-        for (uint32_t b = 0; b < in->n_blocks; b++) {
-            rows += in->cost[b].row_end - in->cost[b].row_begin;
-            all += in->cost[b].bytes;
-            largest = fby__max_u64(largest, in->cost[b].bytes);
-        }
-        const double live_rows = (double)(in->live_bytes + 2 * largest) * (double)rows / (double)fby__max_u64(all, 1);
         const double beyond = atomic_load_explicit(&in->grown_row_bytes, memory_order_relaxed);
-        bytes += beyond * (fmin(live_rows, (double)rows) + FBY__MINIMUM_VALUES * (double)l->config.batch_size);
+        bytes += beyond * (in->live_rows + FBY__MINIMUM_VALUES * (double)l->config.batch_size);
     }
     return bytes < 0x1p62 ? (uint64_t)bytes : (uint64_t)1 << 62;
 }

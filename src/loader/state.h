@@ -279,6 +279,7 @@ struct fby__loader_source {
     uint64_t *outgrown;                           /* owned: the same of a block that took more; 0 = none did. Under the schedule's lock */
     _Atomic double grown_row_bytes;               /* of a row, at most: what blocks took beyond their capacity. Relaxed */
     uint64_t live_bytes;                          /* of the minimum: its part of the worst superbatch */
+    double live_rows;                             /* that the minimum has room for, in blocks of mean size: those bytes and two blocks */
     uint8_t *company;                             /* owned: an fby__company per block. Under the schedule's lock */
     fby__lengths *lengths;                        /* owned: per variable panel; NULL = nobody asked */
     const void *format;                           /* of its first file: sources of one format decode with the same scratch */

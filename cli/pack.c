@@ -111,13 +111,16 @@ static json_t *pack_json(const pack_options *o, const fby_pack_info *info, doubl
                      "expected_seconds", expected, "keys", o->by ? json_integer((json_int_t)info->keys) : json_null(), "seconds", seconds);
 }
 
+/* The key is at fault, not a column that could be left out: src/pack/keys.c begins so. */
+static bool is_about_the_key(const fby_error *err) { return strncmp(err->message, "the key '", 9) == 0; }
+
 /* Where another option than those of loading is the way out. */
 int pack_error(const pack_options *o, const fby_error *err)
 {
     switch (err->code) {
     case FBY_E_BUDGET: return cli_error(CLI_FAILED, "a larger --memory", "%s", err->message);
     case FBY_E_DATA:
-        if (o->by && strncmp(err->message, "the key '", 9) == 0)
+        if (o->by && is_about_the_key(err))
             return cli_error(CLI_FAILED,
                              "--outputs FILE, a pipeline file with the key among its outputs: there a null text is empty, and fill_missing "
                              "gives a number",
@@ -127,8 +130,7 @@ int pack_error(const pack_options *o, const fby_error *err)
                                     : "--columns without that column, or --format arrow; what --verify finds: pack again",
                          "%s", err->message);
     case FBY_E_UNSUPPORTED:
-        return cli_error(CLI_FAILED,
-                         o->outputs || strncmp(err->message, "the key '", 9) == 0 ? NULL : "--format arrow, or --columns without it", "%s",
+        return cli_error(CLI_FAILED, o->outputs || is_about_the_key(err) ? NULL : "--format arrow, or --columns without it", "%s",
                          err->message);
     default: return cli_library_error(err);
     }

@@ -124,16 +124,16 @@ static const struct {
 /* The key of a section that is meant: exactly, or the nearest. */
 static const char *option_like(fby_option_set set, const char *key, bool exactly)
 {
-    const char *names[200];
-    size_t n = 0;
-    for (const fby_option *o = fby__option_table(set); o->name && n + 1 < sizeof names / sizeof *names; o++)
-        if (o->flags & FBY_OPTION_IN_FILE) {
-            if (strcmp(o->name, key) == 0)
-                return o->name;
-            names[n++] = o->name;
-        }
-    names[n] = NULL;
-    return exactly ? NULL : fby__nearest(key, names);
+    fby__near near = {.wanted = key};
+    for (const fby_option *o = fby__option_table(set); o->name; o++) {
+        if (!(o->flags & FBY_OPTION_IN_FILE))
+            continue;
+        if (strcmp(o->name, key) == 0)
+            return o->name;
+        if (!exactly)
+            fby__near_offer(&near, o->name);
+    }
+    return near.n ? near.names[0] : NULL;
 }
 
 /*
@@ -156,17 +156,18 @@ static fby_status check_level(const fby__reading *r, const fby_node *root)
         for (size_t k = 0; k < sizeof other_words / sizeof *other_words; k++)
             if (strcmp(other_words[k].key, key) == 0)
                 return fby__node_fail(r, root->keys[i], "the file: unknown key '%s': %s", key, other_words[k].meant);
-        const bool section = fby__nearest(key, names) != NULL;
-        for (size_t k = 0; k < 2 * sizeof SECTIONS / sizeof *SECTIONS; k++) { /* exact ones first */
-            const bool exactly = k < sizeof SECTIONS / sizeof *SECTIONS;
-            const char *in = SECTIONS[k % (sizeof SECTIONS / sizeof *SECTIONS)].name;
-            const char *option = section ? NULL : option_like(SECTIONS[k % (sizeof SECTIONS / sizeof *SECTIONS)].set, key, exactly);
-            if (option && exactly)
-                return fby__node_fail(r, root->keys[i], "the file: '%s' is a key of the section %s: write %s: {%s: …}", key, in, in, key);
-            if (option)
-                return fby__node_fail(r, root->keys[i], "the file: unknown key '%s': did you mean '%s' of the section %s, %s: {%s: …}?",
-                                      key, option, in, in, option);
-        }
+        if (fby__nearest(key, names))
+            continue;
+        for (int pass = 0; pass < 2; pass++) /* exact ones first */
+            for (size_t k = 0; k < sizeof SECTIONS / sizeof *SECTIONS; k++) {
+                const char *in = SECTIONS[k].name, *option = option_like(SECTIONS[k].set, key, pass == 0);
+                if (option && pass == 0)
+                    return fby__node_fail(r, root->keys[i], "the file: '%s' is a key of the section %s: write %s: {%s: …}", key, in, in,
+                                          key);
+                if (option)
+                    return fby__node_fail(r, root->keys[i], "the file: unknown key '%s': did you mean '%s' of the section %s, %s: {%s: …}?",
+                                          key, option, in, in, option);
+            }
     }
     return FBY_OK;
 }

@@ -241,15 +241,13 @@ fby__moments_spec *fby__find_moments(fby_pipeline *p, const char *name)
 
 fby_status fby__no_moments(const fby_pipeline *p, const fby__reading *r, const fby_node *node, const char *what, const char *name)
 {
-    const char *names[64];
-    size_t n = 0, own = 0;
+    fby__near near = {.wanted = name};
+    size_t own = 0;
     for (const fby_pipeline *in = p; in; in = in->mixture)
-        for (size_t i = 0; i < in->n_moments && n < sizeof names / sizeof *names - 1; i++)
-            names[n++] = in->moments[i].name;
-    names[n] = NULL;
-    const char *near = fby__nearest(name, names);
-    if (near)
-        return fby__node_fail(r, node, "%s: there are no moments '%.60s': did you mean '%s'?", what, name, near);
+        for (size_t i = 0; i < in->n_moments; i++)
+            fby__near_offer(&near, in->moments[i].name);
+    if (near.n)
+        return fby__node_fail(r, node, "%s: there are no moments '%.60s': did you mean '%s'?", what, name, near.names[0]);
     if (!p->mixture)
         return fby__node_fail(r, node, "%s: there are no moments '%.60s' in the section moments", what, name);
     while (p->mixture->mix.sources[own] != p)

@@ -226,7 +226,7 @@ fby_status fby__plan_mixing_by_source(const fby__epoch *epoch, uint64_t max_batc
     }
     if (epoch->plan->pool_samples && (status = fby__pool_scratch_create(epoch->plan, &t.pool, err)) != FBY_OK)
         goto done;
-    for (uint64_t i = 0; i < mixing.batches_sampled && (status = fby__cancel_check(err)) == FBY_OK; i++) {
+    for (uint64_t i = 0; i < mixing.batches_sampled && !fby__cancelled(); i++) {
         uint64_t b = (uint64_t)((unsigned __int128)i * epoch->n_batches / mixing.batches_sampled);
         double m = (double)fby__epoch_batch_size(epoch, b);
         uint32_t n_pieces = fby__epoch_pieces(epoch, b, pieces, epoch->max_pieces);
@@ -239,7 +239,7 @@ fby_status fby__plan_mixing_by_source(const fby__epoch *epoch, uint64_t max_batc
         tally_read(&t, n_sources, m, &mixing.same_block, &mixing.entropy_bits);
         pairs_in += m > 1;
     }
-    if (status != FBY_OK || (status = fby__cancel_check(err)) != FBY_OK) /* else the last one may have been cut short */
+    if ((status = fby__cancel_check(err)) != FBY_OK) /* else the last one may have been cut short */
         goto done;
     if (pairs_in > 0)
         mixing.same_block /= pairs_in;

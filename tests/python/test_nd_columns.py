@@ -113,7 +113,7 @@ def test_a_count_beyond_the_matrix_may_mean_all_of_it(jets, tmp_path):
         at = np.triu_indices(count, 1)
         want[at] = held["pairs"][i][: len(at[0])]
         np.testing.assert_array_equal(found[i], want + want.T)
-    with pytest.raises(fb.DataError, match="the matrix has room for 12: give size=.* or more, or clip_count"):
+    with pytest.raises(fb.DataError, match="the matrix has room for 12, and the 66 pairs there are do for no more than 12: clip_count takes"):
         list(rows.loader({"m": fb.col("pairs").symmetric(count="n_true")}, batch_size=8))
 
 

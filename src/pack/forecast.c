@@ -49,59 +49,43 @@ static fby_status choose_rows(const fby__pack *p, const struct ArrowArray *block
     return status;
 }
 
-/* A file of no rows. For HDF5 that is a process, too. */
-static fby_status begin_and_end(const fby__pack *p, costs *out, fby_error *err)
+/* A whole file of a batch, or of no rows, thrown away. For HDF5 that is a process, too. */
+static fby_status write_one(const fby__pack *p, const struct ArrowArray *batch, uint64_t n, double *out_bytes, fby_error *err)
 {
     const int file = memfd_create("forebay-pack", MFD_CLOEXEC);
-    const fby__write_options options = {.codec = p->codec, .file = &file, .batch_rows = p->batch_rows};
-    uint64_t bytes = 0;
+    const fby__write_options options = {.codec = p->codec, .file = &file, .rows = n, .batch_rows = n};
+    uint64_t bytes = 0; /* to the sink; HDF5 has its own in the file */
     fby__writer *writer = NULL;
     struct stat st;
-    const uint64_t began = fby__now_ns();
     if (file < 0)
         return fby__fail_errno(err, errno, "memory for a file");
     fby_status status = fby__writer_begin(p->format, &p->schema, &options, (fby__byte_sink){count_bytes, &bytes}, &writer, err);
+    if (status == FBY_OK && batch)
+        status = fby__writer_batch(writer, batch, err);
     if (status == FBY_OK)
         status = fby__writer_end(writer, NULL, 0, err);
     fby__writer_free(writer);
-    out->file = since(began);
-    out->file_bytes = (double)(p->format == FBY__WRITE_HDF5 && fstat(file, &st) == 0 ? (uint64_t)st.st_size : bytes);
+    *out_bytes = (double)bytes + (fstat(file, &st) == 0 ? (double)st.st_size : 0);
     (void)close(file); /* of no use any more */
     return status;
 }
 
 static fby_status encode(const fby__pack *p, const struct ArrowArray *block, uint64_t n, costs *out, fby_error *err)
 {
-    const int file = memfd_create("forebay-pack", MFD_CLOEXEC); /* for what is written to a file */
-    const fby__write_options options = {.codec = p->codec, .file = &file, .rows = n, .batch_rows = n};
     struct ArrowArray batch;
-    uint64_t bytes = 0;
-    fby__writer *writer = NULL;
-    const uint64_t began = fby__now_ns();
-    fby_status status = file >= 0 ? choose_rows(p, block, n, &batch, err) : fby__fail_errno(err, errno, "memory for a file");
-    if (status != FBY_OK) {
-        if (file >= 0)
-            (void)close(file);
-        return status;
-    }
-    status = fby__writer_begin(p->format, &p->schema, &options, (fby__byte_sink){count_bytes, &bytes}, &writer, err);
-    const uint64_t head = bytes; /* once a file, not once a batch */
-    if (status == FBY_OK)
-        status = fby__writer_batch(writer, &batch, err);
-    if (status == FBY_OK && p->format == FBY__WRITE_HDF5) {
-        struct stat st;
-        status = fby__writer_end(writer, NULL, 0, err);
-        bytes = fstat(file, &st) == 0 ? (uint64_t)st.st_size : 0;
-    }
-    if (status == FBY_OK) {
-        const double once = p->format == FBY__WRITE_HDF5 ? out->file_bytes : (double)head;
-        out->encode = fmax(since(began) - out->file, 0) / (double)n;
-        out->bytes = fmax((double)bytes - once, 0) / (double)n;
-    }
-    fby__writer_free(writer);
-    (void)close(file); /* of no use any more */
+    double bytes;
+    uint64_t began = fby__now_ns();
+    FBY__TRY(write_one(p, NULL, 0, &out->file_bytes, err));
+    out->file = since(began);
+    began = fby__now_ns();
+    FBY__TRY(choose_rows(p, block, n, &batch, err));
+    const fby_status status = write_one(p, &batch, n, &bytes, err);
     batch.release(&batch);
-    return status;
+    if (status != FBY_OK)
+        return status;
+    out->encode = fmax(since(began) - out->file, 0) / (double)n;
+    out->bytes = fmax(bytes - out->file_bytes, 0) / (double)n;
+    return FBY_OK;
 }
 
 /* a_file: how many rows a file has, about. */
@@ -117,9 +101,7 @@ static fby_status try_block(const fby__pack *p, uint64_t a_file, costs *out, fby
     fby_status status = fby__pack_reader_block(reader, b, &array, err);
     if (status == FBY_OK) {
         out->read = since(began) / (double)array.length;
-        status = begin_and_end(p, out, err);
-        if (status == FBY_OK)
-            status = encode(p, &array, fby__min_u64(fby__min_u64(p->batch_rows, a_file), (uint64_t)array.length), out, err);
+        status = encode(p, &array, fby__min_u64(fby__min_u64(p->batch_rows, a_file), (uint64_t)array.length), out, err);
         array.release(&array);
     }
     fby__pack_reader_close(reader);

@@ -53,6 +53,12 @@ bool fby__h5_helper_is_expected(void);
  */
 fby_status fby__h5_helper_spawn(const char *program, fby__bytes folders, int socket, int file, pid_t *out_pid, fby_error *err);
 
+/**
+ * A pair of sockets of a type: ours, and the program's, which is none of the descriptors 0 to 4. On failure nothing is open, *out_theirs is below 0 or
+ * unset and *out_ours unset.
+ */
+fby_status fby__h5_helper_pair(int type, int *out_ours, int *out_theirs, fby_error *err);
+
 #define FBY__H5_CHILD_FD_LEAST 10 /* the child's descriptors are moved off those that it gets as 0 to 4 */
 
 #define FBY__H5_GRACE_MS 2000u /* from the end of the socket to the end of the process */

@@ -13,7 +13,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 struct fby__h5_output {
@@ -144,14 +143,9 @@ fby_status fby__h5_output_ask(fby__h5_output *o, fby__h5p_write *q, const void *
 /* out: the program's end of the pair, then its descriptor of the file; both the caller's, -1 = none. */
 static fby_status make_ends(int file, int *out_ours, int out[2], fby_error *err)
 {
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-        return fby__fail_errno(err, errno, "no socket for the helper program");
-    *out_ours = pair[0];
-    out[0] = fcntl(pair[1], F_DUPFD_CLOEXEC, FBY__H5_CHILD_FD_LEAST);
-    out[1] = out[0] < 0 ? -1 : fcntl(file, F_DUPFD_CLOEXEC, FBY__H5_CHILD_FD_LEAST);
+    FBY__TRY(fby__h5_helper_pair(SOCK_STREAM, out_ours, &out[0], err));
+    out[1] = fcntl(file, F_DUPFD_CLOEXEC, FBY__H5_CHILD_FD_LEAST);
     const int saved = errno == EINVAL ? EMFILE : errno; /* the limit is below the least */
-    (void)close(pair[1]);
     return out[1] < 0 ? fby__fail_errno(err, saved, "no descriptor for the helper program (raise `ulimit -n`)") : FBY_OK;
 }
 

@@ -22,7 +22,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -246,39 +245,26 @@ static fby_status wait_for_hello_locked(const char *program, bool last, fby_erro
     return code;
 }
 
-static fby_status fail_no_socket(int sys_errno, fby_error *err)
-{
-    return fby__fail_errno(err, sys_errno, "no socket for the helper program%s", sys_errno == EMFILE ? " (raise `ulimit -n`)" : "");
-}
-
 /* FBY_E_STATE without a message: as with fail_ended_locked(). */
 static fby_status start_locked(bool last, fby_error *err)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     char program[FBY__H5P_MAX_PATH];
-    int pair[2];
+    int ours, theirs;
     fby__h5_helper_collect_undead(0);
     FBY__TRY(fby__h5_helper_find(program, err));
     (void)pthread_once(&once, watch_forks); /* cannot fail */
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-        return fail_no_socket(errno, err);
-    int theirs = fcntl(pair[1], F_DUPFD_CLOEXEC, FBY__H5_CHILD_FD_LEAST);
-    int saved = errno == EINVAL ? EMFILE : errno; /* the limit is below the least */
-    (void)close(pair[1]);
-    if (theirs < 0) {
-        (void)close(pair[0]);
-        return fail_no_socket(saved, err);
-    }
+    FBY__TRY(fby__h5_helper_pair(SOCK_SEQPACKET, &ours, &theirs, err));
     pid_t pid = 0;
     const fby__bytes folders = {g_helper.granted.data, g_helper.granted.n};
     fby_status status = fby__h5_helper_spawn(program, folders, theirs, -1, &pid, err);
     (void)close(theirs);
     if (status != FBY_OK) {
-        (void)close(pair[0]);
+        (void)close(ours);
         return status;
     }
     set_pid(pid);
-    g_helper.fd = pair[0];
+    g_helper.fd = ours;
     return wait_for_hello_locked(program, last, err);
 }
 

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define MAX_FOLDERS 200u /* beyond: all of the file system, and each file is checked by the program as ever */
@@ -115,4 +116,25 @@ fby_status fby__h5_helper_spawn(const char *program, fby__bytes folders, int soc
     if (err)
         err->code = code;
     return code;
+}
+
+static fby_status fail_no_socket(int sys_errno, fby_error *err)
+{
+    return fby__fail_errno(err, sys_errno, "no socket for the helper program%s", sys_errno == EMFILE ? " (raise `ulimit -n`)" : "");
+}
+
+fby_status fby__h5_helper_pair(int type, int *out_ours, int *out_theirs, fby_error *err)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, pair) != 0)
+        return fail_no_socket(errno, err);
+    *out_theirs = fcntl(pair[1], F_DUPFD_CLOEXEC, FBY__H5_CHILD_FD_LEAST);
+    const int saved = errno == EINVAL ? EMFILE : errno; /* the limit is below the least */
+    (void)close(pair[1]);
+    if (*out_theirs < 0) {
+        (void)close(pair[0]);
+        return fail_no_socket(saved, err);
+    }
+    *out_ours = pair[0];
+    return FBY_OK;
 }

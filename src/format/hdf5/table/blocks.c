@@ -33,12 +33,6 @@ static uint32_t layer_axis(const fby__h5_set *s)
     return i;
 }
 
-static uint64_t mul_capped(uint64_t a, uint64_t b)
-{
-    uint64_t product;
-    return fby__mul_u64_checked(a, b, &product) ? product : UINT64_MAX;
-}
-
 static uint64_t add_capped(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 
 uint64_t fby__h5_set_step(const fby__h5_set *set)
@@ -46,9 +40,9 @@ uint64_t fby__h5_set_step(const fby__h5_set *set)
     if (set->layout != FBY__H5_CHUNKED)
         return 0;
     uint32_t i = layer_axis(set);
-    uint64_t step = mul_capped(set->chunk[i], set->repeat);
+    uint64_t step = fby__h5_mul_capped(set->chunk[i], set->repeat);
     while (++i < set->axis + set->axes)
-        step = mul_capped(step, set->dims[i]);
+        step = fby__h5_mul_capped(step, set->dims[i]);
     return step;
 }
 
@@ -58,7 +52,7 @@ static uint64_t layer_chunks(const fby__h5_set *s)
     uint64_t n = 1;
     for (uint32_t i = 0; i < s->rank; i++)
         if (i < s->axis || i > layer_axis(s))
-            n = mul_capped(n, s->grid[i]);
+            n = fby__h5_mul_capped(n, s->grid[i]);
     return n;
 }
 
@@ -66,19 +60,19 @@ static uint64_t chunk_bytes(const fby__h5_set *s)
 {
     uint64_t n = s->type->bytes;
     for (uint32_t i = 0; i < s->rank; i++)
-        n = mul_capped(n, s->chunk[i]);
+        n = fby__h5_mul_capped(n, s->chunk[i]);
     return n;
 }
 
 /* The result and what is converted to it, a chunk between its filters and those that are kept. */
 uint64_t fby__h5_helper_bytes(const fby__h5_set *s, uint64_t slab_bytes)
 {
-    return add_capped(mul_capped(slab_bytes, 2), s->layout == FBY__H5_CHUNKED ? mul_capped(chunk_bytes(s), 4) : 0);
+    return add_capped(fby__h5_mul_capped(slab_bytes, 2), s->layout == FBY__H5_CHUNKED ? fby__h5_mul_capped(chunk_bytes(s), 4) : 0);
 }
 
 static uint64_t decoded_bytes(const fby__h5_set *s, uint64_t rows)
 {
-    return mul_capped(mul_capped(fby__div_up_u64(rows, s->repeat), s->row_elements), s->type->bytes);
+    return fby__h5_mul_capped(fby__h5_mul_capped(fby__div_up_u64(rows, s->repeat), s->row_elements), s->type->bytes);
 }
 
 /* ---- cutting ---- */
@@ -104,13 +98,13 @@ static uint64_t block_rows(const fby__h5_table *t, const sums *s, uint64_t unit)
 {
     /* Rows of MIN_DECODED, rounded up to whole units: at least one of each. */
     uint64_t enough = s->decoded > MIN_DECODED ? share(s->rows, MIN_DECODED, s->decoded) : s->rows;
-    uint64_t block = mul_capped(fby__div_up_u64(enough > 0 ? enough : 1, unit), unit);
+    uint64_t block = fby__h5_mul_capped(fby__div_up_u64(enough > 0 ? enough : 1, unit), unit);
     if (block >= s->rows)
         block = s->rows;
     if (share(s->stored, block, s->rows) > MAX_STORED)
         block = fby__max_u64(share(s->rows, MAX_STORED, s->stored) / unit, 1) * unit;
     for (uint64_t k = 1; k <= MAX_ALIGNED_TIMES; k++) {
-        uint64_t more = mul_capped(block, k);
+        uint64_t more = fby__h5_mul_capped(block, k);
         if (k > 1 && (more >= s->rows || share(s->stored, more, s->rows) > MAX_ALIGNED))
             break;
         if (meets_all(t, more, s->rows))
@@ -229,7 +223,7 @@ static touched sum_box(const fby__h5_set *s, const uint64_t *lo, const uint64_t 
     while (cut > 0 && lo[cut - 1] == 0 && hi[cut - 1] == s->grid[cut - 1] - 1)
         whole *= s->grid[--cut];
     for (uint32_t i = 0; i + 1 < cut; i++)
-        runs = mul_capped(runs, hi[i] - lo[i] + 1);
+        runs = fby__h5_mul_capped(runs, hi[i] - lo[i] + 1);
     if (runs > s->n_chunks) {
         for (uint64_t k = 0; k < s->n_chunks; k++)
             if (inside(s, s->chunks[k].number, lo, hi)) {
@@ -270,7 +264,7 @@ static uint64_t shared_bytes(const fby__h5_set *s, uint64_t begin, uint64_t end,
     uint64_t step = fby__h5_set_step(s);
     bool front = begin % step != 0, back = end % step != 0 && end != rows;
     uint64_t layers = begin / step == (end - 1) / step ? (front || back) : (uint64_t)front + back;
-    return mul_capped(mul_capped(layers, layer_chunks(s)), chunk_bytes(s));
+    return fby__h5_mul_capped(fby__h5_mul_capped(layers, layer_chunks(s)), chunk_bytes(s));
 }
 
 void fby__h5_leaf_bounds(const fby__table *base, uint32_t group, uint64_t row_begin, uint64_t row_end, uint32_t leaf, fby__leaf_bounds *out)
@@ -284,14 +278,14 @@ void fby__h5_leaf_bounds(const fby__table *base, uint32_t group, uint64_t row_be
         return;
     uint64_t rows = row_end - row_begin;
     bool heap = l->value == FBY__H5_VALUE_VLEN_STRING || l->value == FBY__H5_VALUE_VLEN_LIST || l->value == FBY__H5_VALUE_NESTED;
-    out->n_values = mul_capped(mul_capped(rows, s->row_elements), l->elements);
+    out->n_values = fby__h5_mul_capped(fby__h5_mul_capped(rows, s->row_elements), l->elements);
     out->expands = heap || l->value == FBY__H5_VALUE_REFERENCE;
     uint64_t first, last;
     fby__h5_indices(s, row_begin, row_end, &first, &last);
-    uint64_t bytes = mul_capped(mul_capped(last - first, s->row_elements), s->type->bytes);
+    uint64_t bytes = fby__h5_mul_capped(fby__h5_mul_capped(last - first, s->row_elements), s->type->bytes);
     out->uncompressed_bytes = bytes;
     if (s->way == FBY__H5_HELPER) {
-        const uint64_t row = mul_capped(s->row_elements, s->type->bytes);
+        const uint64_t row = fby__h5_mul_capped(s->row_elements, s->type->bytes);
         const uint64_t slab = fby__min_u64(bytes, fby__max_u64(FBY__H5_SLAB_BYTES, row));
         out->compressed_bytes = bytes;
         out->scratch_bytes = add_capped(slab, fby__h5_helper_bytes(s, slab));
@@ -302,8 +296,8 @@ void fby__h5_leaf_bounds(const fby__table *base, uint32_t group, uint64_t row_be
         touched_box(s, row_begin, row_end, lo, hi);
         touched t = sum_box(s, lo, hi);
         out->compressed_bytes = t.stored;
-        out->uncompressed_bytes = mul_capped(t.n, chunk);
-        out->scratch_bytes = mul_capped(chunk, 1 + fby__filters_buffers(s->filters, s->n_filters));
+        out->uncompressed_bytes = fby__h5_mul_capped(t.n, chunk);
+        out->scratch_bytes = fby__h5_mul_capped(chunk, 1 + fby__filters_buffers(s->filters, s->n_filters));
         out->shared_bytes = fby__min_u64(shared_bytes(s, row_begin, row_end, base->n_rows), out->uncompressed_bytes);
     }
     if (heap)
@@ -370,7 +364,7 @@ fby_status fby__h5_describe(const fby__table *base, fby__file *file, uint32_t gr
     uint64_t part = fby__h5_leaf_bytes(table, l);
     *out = (fby_chunk_info){
         .codec = pipeline_text(s),
-        .n_values = mul_capped(mul_capped(base->n_rows, s->row_elements), l->elements),
+        .n_values = fby__h5_mul_capped(fby__h5_mul_capped(base->n_rows, s->row_elements), l->elements),
         .compressed_bytes = share(s->stored_bytes, part, s->type->bytes),
         .uncompressed_bytes = share(decoded_bytes(s, base->n_rows), part, s->type->bytes),
         .n_pages = s->layout == FBY__H5_CHUNKED && s->way == FBY__H5_DIRECT ? (int64_t)s->n_chunks : 1,

@@ -40,6 +40,15 @@ fby_status fby__arrow_flat_batch(const struct ArrowSchema *schema, int64_t rows,
 
 /** Bit i of a validity, or of booleans. */
 static inline bool fby__bit(const void *bits, uint64_t i) { return ((const uint8_t *)bits)[i / 8] >> i % 8 & 1; }
+/** Text or bytes i, counted from the array's buffers' beginning, of 64-bit offsets (`wide`) or 32-bit ones. data is never NULL. */
+static inline fby__bytes fby__text_at(const struct ArrowArray *array, bool wide, uint64_t i)
+{
+    const void *offsets = array->buffers[1];
+    const int64_t begin = wide ? ((const int64_t *)offsets)[i] : ((const int32_t *)offsets)[i];
+    const int64_t end = wide ? ((const int64_t *)offsets)[i + 1] : ((const int32_t *)offsets)[i + 1];
+    return begin == end ? (fby__bytes){(const uint8_t *)"", 0}
+                        : (fby__bytes){(const uint8_t *)array->buffers[2] + begin, (size_t)(end - begin)};
+}
 /** Set bits among n from `begin` on. */
 uint64_t fby__bits_count(const uint8_t *bits, uint64_t begin, uint64_t n);
 /** Copy n bits; out's others in its last byte become 0 where out_begin = 0. Bits from out_begin on are 0 before. */

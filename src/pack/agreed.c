@@ -26,6 +26,11 @@ enum { SHOWN = 200 }; /* bytes of a line that a message shows */
 
 static fby_status no_memory(fby_error *err) { return fby__fail_nomem(err, "a pack"); }
 
+static fby_status fail_damaged(const char *path, fby_error *err)
+{
+    return fby__fail(err, FBY_E_FORMAT, "'%s' is damaged: remove the folder it lies in, and pack again", path);
+}
+
 /* ---- texts ---- */
 
 /* What may be behind the text. */
@@ -172,7 +177,7 @@ static fby_status take_keys(fby__pack *p, const fby__buf *found, const char *pat
     bool ok = false;
     const fby_status status = fby__pack_keys_take(p, tail_of(found), &ok, err);
     if (status == FBY_OK && (!ok || p->keys->n_scatters != scatters))
-        return fby__fail(err, FBY_E_FORMAT, "'%s' is damaged: remove the folder it lies in, and pack again", path);
+        return fail_damaged(path, err);
     return status;
 }
 
@@ -187,7 +192,7 @@ fby_status fby__pack_plan_read(fby__pack *p, fby_error *err)
         const char *text = (const char *)found.data;
         if (sscanf(text, "buckets %u\nscatters %u\n%n", &buckets, &scatters, &head) < 2 || head == 0 || buckets == 0 ||
             buckets > FBY__PACK_BUCKETS || scatters == 0 || scatters > fby__max_u64(1, fby__pack_block_count(p)))
-            status = fby__fail(err, FBY_E_FORMAT, "'%s' is damaged: remove the folder it lies in, and pack again", path);
+            status = fail_damaged(path, err);
         else
             status = compare(p, "an unfinished", p->work, text + head, err);
         if (status == FBY_OK && p->keys && !fby__pack_in_memory(p))

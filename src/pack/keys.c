@@ -73,11 +73,7 @@ static fby__bytes text_of(const key_column *c, uint64_t row, char room[24])
         return (fby__bytes){(const uint8_t *)room, (size_t)integer_text(c, i, room, 24)};
     if (c->format.storage == FBY__ARROW_BITS)
         return fby__bit(c->array->buffers[1], i) ? (fby__bytes){(const uint8_t *)"true", 4} : (fby__bytes){(const uint8_t *)"false", 5};
-    const bool wide = c->format.storage == FBY__ARROW_VAR64;
-    const int64_t begin = wide ? ((const int64_t *)c->array->buffers[1])[i] : ((const int32_t *)c->array->buffers[1])[i];
-    const int64_t end = wide ? ((const int64_t *)c->array->buffers[1])[i + 1] : ((const int32_t *)c->array->buffers[1])[i + 1];
-    return begin == end ? (fby__bytes){(const uint8_t *)"", 0}
-                        : (fby__bytes){(const uint8_t *)c->array->buffers[2] + begin, (size_t)(end - begin)};
+    return fby__text_at(c->array, c->format.storage == FBY__ARROW_VAR64, i);
 }
 
 /* As names of files have it; NULL: no memory. */
@@ -470,11 +466,10 @@ fby_status fby__pack_keys_find(fby__pack *p, fby_error *err)
     if (status == FBY_OK && tail.n)
         status = fby__pack_keys_take(p, (fby__bytes){tail.data, tail.n}, &ok, err);
     fby__buf_fini(&tail);
-    if (status != FBY_OK || ok) {
-        if (ok && status == FBY_OK)
-            p->keys->column = column;
+    if (status == FBY_OK && ok)
+        p->keys->column = column;
+    if (status != FBY_OK || ok)
         return status;
-    }
     p->keys = fby__calloc(1, sizeof *p->keys);
     if (!p->keys)
         return no_memory(err);

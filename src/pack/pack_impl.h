@@ -225,7 +225,7 @@ typedef struct fby__pack_phase {
 
 extern const fby__pack_phase fby__pack_scatter_phase, fby__pack_write_phase; /* scatter.c, files.c */
 
-uint64_t fby__pack_scatter_count(const fby__pack *p); /* layout.c: 0 without a shuffle */
+uint64_t fby__pack_scatter_count(const fby__pack *p); /* layout.c: 0 without a shuffle or a key */
 uint64_t fby__pack_write_count(const fby__pack *p);
 /** Tasks [first, last) of a phase, by threads; progress and cancelling are the calling thread's. */
 fby_status fby__pack_crew_run(fby__pack *p, const fby__pack_phase *phase, uint64_t first, uint64_t last, fby_error *err);

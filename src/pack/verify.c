@@ -157,7 +157,7 @@ static fby_status add_block(const struct ArrowSchema *schema, const struct Arrow
 
 /* ---- data sets ---- */
 
-/* Of blocks [first, last) of the reader, which is closed. */
+/* Of blocks [first, last) of the reader. */
 static fby_status sum_rows(fby__pack *p, fby__pack_reader *reader, uint32_t first, uint32_t last, fby__hash128 *out, fby_error *err)
 {
     fby_status status = FBY_OK;

@@ -150,18 +150,14 @@ static fby_status check_no_nulls(const span *s, uint64_t a_row, const char *name
 
 static fby_status put_texts(hdf5_writer *w, const column *c, const span *s, const char *name, fby_error *err)
 {
-    const bool wide = c->leaf.storage == FBY__ARROW_VAR64;
-    const char *bytes = s->array->buffers[2];
     for (uint64_t i = s->first; i < s->first + s->n; i++) {
-        const int64_t begin = wide ? ((const int64_t *)s->array->buffers[1])[i] : ((const int32_t *)s->array->buffers[1])[i];
-        const int64_t end = wide ? ((const int64_t *)s->array->buffers[1])[i + 1] : ((const int32_t *)s->array->buffers[1])[i + 1];
-        const size_t n = (size_t)(end - begin);
-        if (n && memchr(bytes + begin, 0, n))
+        const fby__bytes text = fby__text_at(s->array, c->leaf.storage == FBY__ARROW_VAR64, i);
+        if (text.n && memchr(text.data, 0, text.n))
             return fby__fail(
                 err, FBY_E_DATA,
                 "column '%s', row %llu of the file that is written: a text in HDF5 ends at the first NUL, and this has one in it", name,
                 (unsigned long long)(w->rows + i - s->first));
-        if ((n && fby__buf_put(&w->values, bytes + begin, n) != 0) || fby__buf_put(&w->values, "", 1) != 0)
+        if ((text.n && fby__buf_put(&w->values, text.data, text.n) != 0) || fby__buf_put(&w->values, "", 1) != 0)
             return no_memory(err);
     }
     return FBY_OK;

@@ -6,6 +6,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 packages=$(realpath "$1") suite=$2 root=${3:-$here/build-deb/chroot-$2}
 
+if mountpoint -q "$root/proc"; then umount "$root/proc"; fi # of a run that was killed
 rm -rf "$root"
 debootstrap --variant=minbase "$suite" "$root" >"$root.log" 2>&1 || { tail "$root.log"; exit 1; }
 mkdir "$root/try"
@@ -32,13 +33,13 @@ chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF
 
     say "the command, the library and the helper"
     install /try/libforebay0_*.deb /try/forebay_*.deb /try/forebay-hdf5_*.deb
-    ! command -v cc && ! command -v python3
+    if command -v cc || command -v python3; then echo "there is a compiler or a Python before it was installed"; exit 1; fi
     forebay --version --verbose
     forebay bench /try/flat_v1_two_groups.parquet
     forebay doctor /try
     status=0
     /usr/libexec/forebay/forebay-hdf5 </dev/null || status=$?
-    [ $status -ne 126 ] && [ $status -ne 127 ]
+    case $status in 126 | 127) exit 1 ;; esac
 
     say "the Python package"
     install /try/python3-forebay_*.deb

@@ -34,7 +34,7 @@ def race(recipe: Recipe, argv: Sequence[str], loaders: Iterable[str], seeds: Ite
         for loader in loaders:
             with tempfile.TemporaryDirectory() as own:
                 out = pathlib.Path(own, "result.json")
-                command = [sys.executable, str(program), *(a for a in argv if a not in ("--both", "--today")), "--alone", "--loaders", loader, "--seed", str(seed), "--seeds", "1", "--json", str(out)]
+                command = [sys.executable, str(program), *argv, "--alone", loader, "--seed", str(seed), "--seeds", "1", "--json", str(out)]
                 done = subprocess.run(command, env={**os.environ, "FOREBAY_CACHE": own}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
                 if done.returncode:
                     raise SystemExit(f"{recipe.name} with the loader {loader!r} and seed {seed} ended with status {done.returncode}:\n{done.stdout}")

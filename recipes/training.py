@@ -368,7 +368,7 @@ def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     add("--progress", action="store_true", help="Lightning's progress bar")
     add("--json", type=pathlib.Path, help="write the results there")
     add("--picture", type=pathlib.Path, help="of the loss over time; by default <data>/loss.png with several loaders")
-    add("--alone", action="store_true", help=argparse.SUPPRESS)  # this process is one contestant's
+    add("--alone", choices=(OURS, IN_ORDER, *recipe.loaders), help=argparse.SUPPRESS)  # this process is one contestant's, whatever else is asked for
     return parser
 
 
@@ -410,7 +410,7 @@ def prepare(recipe: Recipe, argv: list[str] | None) -> tuple[argparse.Namespace,
     folder = args.data or RECIPES / recipe.name / ("data" if args.scale in (None, "small") else f"data-{args.scale}")
     ready(recipe, folder, args.scale)
     loaders = args.loaders or (["today"] if args.today else ["today", OURS] if args.both else [OURS])
-    loaders = list(dict.fromkeys([*loaders, *[IN_ORDER] * (args.order and not args.alone)]))
+    loaders = [args.alone] if args.alone else list(dict.fromkeys([*loaders, *[IN_ORDER] * args.order]))
     if (args.checkpoints or args.resume) and len(loaders) * args.seeds > 1:
         raise SystemExit("train.py: --checkpoints and --resume are of a single run: give one loader and one seed")
     return args, folder, loaders

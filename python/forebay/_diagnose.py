@@ -237,9 +237,10 @@ def _loader_alone(loader: Any, seconds: float, speed: _Speed) -> tuple[Any, floa
     until = marks[0][1] + seconds
     while len(marks) < 3 or marks[-1][1] < until:
         batch, _ = next(batches)
-        if batch_size_of(batch) > size:
-            kept, size = batch, batch_size_of(batch)
-        marks.append((marks[-1][0] + batch_size_of(batch), time.perf_counter()))
+        samples = batch_size_of(batch)
+        if samples > size:
+            kept, size = batch, samples
+        marks.append((marks[-1][0] + samples, time.perf_counter()))
     batches.close()
     (n, begin), (total, end) = marks[min(_QUEUE, len(marks) // 4)], marks[-1]
     speed.add(len(marks), total - n, end - begin)

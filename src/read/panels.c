@@ -258,6 +258,14 @@ static fby_status place_now(const fby__read_task *task, fby__read_worker *w, fby
     return place(task, capacity, w, err);
 }
 
+/* After one that found no room the others are decoded to know what they need: the rows are read again, and then all panels are told of, in order. */
+static fby_status tell_placed(const fby__read_task *task, fby_error *err)
+{
+    fby__read *read = task->read;
+    const bool goes_on = atomic_load_explicit(&read->failed, memory_order_relaxed) == FBY__READ_GOES_ON;
+    return goes_on && read->sink->placed ? read->sink->placed(read, task->panel, err) : FBY_OK;
+}
+
 /*
  * Strings that expand (DELTA_BYTE_ARRAY stores what differs from the string before) have no bound in the metadata, and a part of a row group
  * may have more than its share: a panel that turns out too small is placed again, and decoded again.
@@ -270,16 +278,14 @@ static fby_status decode(const fby__read_task *task, fby__read_worker *w, fby_er
     const bool late = !p->layout;
     fby_status status;
     if (late && task->n_decode == 0)
-        return read->sink->placed ? read->sink->placed(read, task->panel, err) : FBY_OK;
+        return tell_placed(task, err);
     if (late)
         FBY__TRY(place_now(task, w, err));
     while ((status = decode_columns(task, w, err)) == FBY_OK && wanted->layout.kind != FBY__PANEL_DENSE && p->used > p->capacity)
         FBY__TRY(place(task, p->used, w, err));
     if (status == FBY_OK && (wanted->program || wanted->layout.marks_nan))
         status = compute(task, err);
-    if (status == FBY_OK && late && read->sink->placed)
-        status = read->sink->placed(read, task->panel, err);
-    return status;
+    return status == FBY_OK && late ? tell_placed(task, err) : status;
 }
 
 static const char *name(const fby__read_task *task)

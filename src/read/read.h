@@ -53,7 +53,10 @@ typedef struct fby__sink {
     fby_status (*reserve)(fby__read *read, fby_error *err);
     /** Place a panel so that it has this capacity (0 for dense ones): it is decoded next, or anew. FBY__NO_ROOM: the error says for what. */
     fby__grant (*place)(fby__read *read, uint32_t panel, uint64_t capacity, fby_error *err);
-    /** NULL, or: a panel that was placed by `place` is decoded; one that no column of the file fills is not placed. */
+    /**
+     * NULL, or: a panel that was placed by `place` is decoded; one that no column of the file fills is not placed. Without a pool, in the order of
+     * panels, and none after one for which there was no room.
+     */
     fby_status (*placed)(fby__read *read, uint32_t panel, fby_error *err);
     /** All is there, or it failed: read->lacks_room says whether with more room it would not have. The read may be begun again, or freed. */
     void (*done)(fby__read *read, const fby_error *error);

@@ -320,6 +320,22 @@ static fby_status scan(const wanted *w, int n_threads, uint64_t limit, handed *g
     return status;
 }
 
+/* The least budget with which one thread reads these columns: between 0 and what is far more than they take. */
+static uint64_t least_for_one_thread(const wanted *w)
+{
+    handed got;
+    fby_error err = {0};
+    uint64_t low = 0, high = 64u << 20;
+    while (high - low > 1) {
+        const uint64_t limit = (low + high) / 2;
+        if (scan(w, 1, limit, &got, &err) == FBY_OK)
+            high = limit;
+        else
+            low = limit;
+    }
+    return high;
+}
+
 #define STEP (1u << 20) /* that a reader asks of its account at once */
 
 static void what_one_thread_has_room_for_several_have_too(void **state)
@@ -330,25 +346,38 @@ static void what_one_thread_has_room_for_several_have_too(void **state)
     wanted w = {.ds = open_path(path, NULL)};
     handed got;
     fby_error err = {0};
-    uint64_t low = 0, high = 64u << 20; /* the least for one thread lies between */
     want(&w, 0, "id", FBY__PANEL_DENSE, FBY_INT64, 1);
     want(&w, 1, "word", FBY__PANEL_BYTES, FBY_UINT8, 1);
     assert_true(fby__dataset_block_count(w.ds) > 3);
-    while (high - low > 1) {
-        const uint64_t limit = (low + high) / 2;
-        if (scan(&w, 1, limit, &got, &err) == FBY_OK)
-            high = limit;
-        else
-            low = limit;
-    }
-    assert_true(low > STEP);
-    low -= STEP; /* one thread may hold a step that it does not use up; where several ask, each gets what it lacks */
+    const uint64_t high = least_for_one_thread(&w);
+    assert_true(high > STEP);
+    const uint64_t low =
+        high - 1 - STEP; /* one thread may hold a step that it does not use up; where several ask, each gets what it lacks */
     for (int i = 0; i < 20; i++) {
         assert_int_equal(scan(&w, 4, high, &got, &err), FBY_OK);
         assert_int_equal(got.rows[0], fby_dataset_rows(w.ds));
         assert_int_equal(got.rows[1], fby_dataset_rows(w.ds));
         assert_int_equal(got.blocks, fby__dataset_block_count(w.ds));
         assert_int_equal(scan(&w, 4, low, &got, &err), FBY_E_BUDGET);
+    }
+    fby_dataset_close(w.ds);
+}
+
+/* Rows are read again where a column found no room: whoever is handed columns gets the ones before it first, then and now. */
+static void no_column_is_handed_over_before_one_that_found_no_room(void **state)
+{
+    (void)state;
+    char path[600];
+    golden_path(path, "loader/rows_*.parquet");
+    wanted w = {.ds = open_path(path, NULL)};
+    handed got;
+    fby_error err = {0};
+    want(&w, 0, "word", FBY__PANEL_BYTES, FBY_UINT8, 1);
+    want(&w, 1, "id", FBY__PANEL_DENSE, FBY_INT64, 1);
+    const uint64_t least = least_for_one_thread(&w);
+    for (uint64_t limit = least - 1, i = 0; i < 64 && limit > 256; i++, limit -= limit / 16) {
+        assert_int_equal(scan(&w, 1, limit, &got, &err), FBY_E_BUDGET);
+        assert_true(got.rows[1] <= got.rows[0]);
     }
     fby_dataset_close(w.ds);
 }
@@ -360,6 +389,7 @@ int main(void)
         cmocka_unit_test(a_panel_that_is_too_small_is_placed_again_or_refused_by_name),
         cmocka_unit_test(what_decoding_allocates_fits_the_account_or_is_refused_by_name),
         cmocka_unit_test(what_one_thread_has_room_for_several_have_too),
+        cmocka_unit_test(no_column_is_handed_over_before_one_that_found_no_room),
     };
     return cmocka_run_group_tests_name("read", tests, setup_dir, teardown_dir);
 }

@@ -3,9 +3,10 @@
     bench/mix.py [--runs 7] [--seconds 3] [--write]       --write: results/mix.csv
 
 *Ceiling:* of each source the share w(i) of the samples has to be made at the rate r(i) that it has alone, with all cores: 1 / Σ (w(i) / r(i)).
-*Goal:* 0.9 of it. A process each: it warms up for an epoch, 6 s at most. A source alone has the superbatch and the budget of the mixture, which
-hold less than two thirds of its decoded rows, so that a row is gathered from as much memory in either. Beside it Grain's and Hugging Face's
-mixing of the same data, where those packages are (bench/setup.sh); Grain is given the rows decoded already.
+*Goal:* 0.9 of it. A process each: it warms up for an epoch, 6 s at most. A source alone has the superbatch of the mixture, so that a row
+is gathered from as much memory in either, and a third of its budget: less than two thirds of the source's decoded rows, which is the share of
+them that the mixture holds, so that as many have to be decoded. Beside it Grain's and Hugging Face's mixing of the same data, where those
+packages are (bench/setup.sh); Grain is given the rows decoded already.
 """
 import argparse
 import json
@@ -15,7 +16,7 @@ import time
 import common
 import make_data
 
-ROWS, COLUMNS, BATCH, SUPERBATCH, MEMORY = 900_000, 64, 1024, 180_000, 144 << 20
+ROWS, COLUMNS, BATCH, SUPERBATCH, MEMORY = 900_000, 64, 1024, 180_000, 144 << 20  # of a source alone
 SOURCES = ("table", "array", "frame")
 NAMES = {"table": "Parquet alone", "array": "HDF5 alone", "frame": "DataFrame alone", "mixture": "mixture", "bound": "bound 1 / Σ (w / r)",
          "grain": "Grain, rows in memory", "hugging_face": "Hugging Face interleave_datasets"}  # fmt: skip
@@ -68,7 +69,7 @@ def forebay(which, folder):
         loader = openers[which]().rows().loader(outputs[which], **options)
     else:
         mixture = fb.mix({name: openers[name]().rows() for name in SOURCES}, stop="all")
-        loader = mixture.loader(outputs, **options)
+        loader = mixture.loader(outputs, **options | {"memory": len(SOURCES) * MEMORY})
     return lambda: (batch["x"] for batch in loader), loader.report
 
 

@@ -264,9 +264,10 @@ static void gather_some(augment_job *j, const uint8_t *const *row, uint64_t n, u
 {
     size_t bad;
     if (j->stored == FBY_FLOAT32)
-        fby__gather_rows(dst, row, 0, j->elements * sizeof(float), n);
+        fby__gather_rows(dst, &(fby__rows){.at = row, .n = n}, 0, j->elements * sizeof(float));
     else
-        (void)fby__gather_convert(FBY_FLOAT32, dst, j->stored, row, 0, j->elements, n, &bad); /* every value fits */
+        (void)fby__gather_convert(FBY_FLOAT32, dst, j->stored, &(fby__rows){.at = row, .n = n}, 0, j->elements,
+                                  &bad); /* every value fits */
 }
 
 static void gather(void *context, int buffer)
@@ -343,12 +344,12 @@ static void assemble_windows(void *context, int buffer)
 {
     window_job *j = context;
     if (j->stored_bytes == INPUTS * sizeof(float))
-        fby__gather_rows(j->out[buffer], j->inputs, 0, INPUT_BYTES, WINDOWS);
+        fby__gather_rows(j->out[buffer], &(fby__rows){.at = j->inputs, .n = WINDOWS}, 0, INPUT_BYTES);
     else
         fby__gather_steps(j->out[buffer], j->inputs,
                           &(fby__steps){.step_bytes = INPUTS * sizeof(float), .row_bytes = j->stored_bytes, .n_steps = INPUT_STEPS},
                           WINDOWS);
-    fby__gather_rows(j->out[buffer] + WINDOWS * INPUT_BYTES, j->targets, 0, TARGET_BYTES, WINDOWS);
+    fby__gather_rows(j->out[buffer] + WINDOWS * INPUT_BYTES, &(fby__rows){.at = j->targets, .n = WINDOWS}, 0, TARGET_BYTES);
 }
 
 static void copy_windows(void *context, int buffer)

@@ -108,8 +108,15 @@ void fby__scatter_rows(uint8_t *const *to, const uint8_t *const *from, size_t by
 
 /* ---- gathers (gather.c) ---- */
 
-/** dst[i] = the row_bytes at rows[i] + offset, i < n, one behind the other. */
-void fby__gather_rows(uint8_t *dst, const uint8_t *const *rows, size_t offset, size_t row_bytes, size_t n);
+/** Rows that a gather copies, and those of the gather after it, which it fetches meanwhile. */
+typedef struct fby__rows {
+    const uint8_t *const *at; /* n + n_next */
+    size_t n, n_next;
+    bool fetched; /* the first of them, by the gather before */
+} fby__rows;
+
+/** dst[i] = the row_bytes at rows->at[i] + offset, i < rows->n, one behind the other. */
+void fby__gather_rows(uint8_t *dst, const fby__rows *rows, size_t offset, size_t row_bytes);
 
 /** Some columns of several rows of each sample: n_steps times step_bytes, row_bytes apart. */
 typedef struct fby__steps {
@@ -128,7 +135,7 @@ fby_status fby__gather_steps_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtyp
  * As fby__gather_rows with a conversion: n rows of n_elements of src_dtype each, to dst_dtype. Returns FBY_E_DATA with *out_row on a value
  * that does not fit (cannot happen for widenings, which are what assembly does).
  */
-fby_status fby__gather_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtype src_dtype, const uint8_t *const *rows, size_t offset,
-                               size_t n_elements, size_t n, size_t *out_row);
+fby_status fby__gather_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtype src_dtype, const fby__rows *rows, size_t offset,
+                               size_t n_elements, size_t *out_row);
 
 #endif

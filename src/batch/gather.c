@@ -29,10 +29,10 @@ static size_t consecutive(const uint8_t *const *rows, size_t row_bytes, size_t n
 #if defined(__x86_64__)
 /* Rows of whole lines: faster than memcpy with the beginnings of rows prefetched. */
 __attribute__((target("avx2"))) static void gather_paged(uint8_t *restrict dst, const uint8_t *const *restrict rows, size_t offset,
-                                                         size_t row_bytes, size_t n)
+                                                         size_t row_bytes, size_t n, size_t n_known)
 {
     for (size_t i = 0; i < n; i++, dst += row_bytes) {
-        const uint8_t *src = rows[i] + offset, *ahead = rows[i + FBY__PAGED_AHEAD < n ? i + FBY__PAGED_AHEAD : i] + offset;
+        const uint8_t *src = rows[i] + offset, *ahead = rows[i + FBY__PAGED_AHEAD < n_known ? i + FBY__PAGED_AHEAD : i] + offset;
         for (size_t k = 0; k < row_bytes; k += FBY__LINE_BYTES) {
             __builtin_prefetch(ahead + k, 0, 0);
             const __m256i low = _mm256_loadu_si256((const void *)(src + k)), high = _mm256_loadu_si256((const void *)(src + k + 32));
@@ -69,7 +69,7 @@ static void gather_some(uint8_t *restrict dst, const uint8_t *const *restrict ro
     }
 #if defined(__x86_64__)
     if (row_bytes >= FBY__PAGED_MIN && row_bytes <= FBY__PAGED_MAX && row_bytes % FBY__LINE_BYTES == 0 && fby__cpu_has_avx2()) {
-        gather_paged(dst, rows, offset, row_bytes, n);
+        gather_paged(dst, rows, offset, row_bytes, n, n_known);
         return;
     }
 #endif
@@ -87,16 +87,17 @@ static void gather_some(uint8_t *restrict dst, const uint8_t *const *restrict ro
     }
 }
 
-static void prefetch_first(const uint8_t *const *rows, size_t offset, size_t row_bytes, size_t n)
+static void prefetch_first(const fby__rows *rows, size_t offset, size_t row_bytes)
 {
-    if (n > 1 && rows[1] != rows[0] + row_bytes) /* else in file order: the hardware's streamer sees that */
-        fby__prefetch_first(rows, offset, row_bytes, n);
+    if (!rows->fetched && rows->n > 1 && rows->at[1] != rows->at[0] + row_bytes) /* else in file order: the hardware's streamer sees that */
+        fby__prefetch_first(rows->at, offset, row_bytes, rows->n);
 }
 
-void fby__gather_rows(uint8_t *restrict dst, const uint8_t *const *restrict rows, size_t offset, size_t row_bytes, size_t n)
+void fby__gather_rows(uint8_t *restrict dst, const fby__rows *rows, size_t offset, size_t row_bytes)
 {
-    prefetch_first(rows, offset, row_bytes, n);
-    gather_some(dst, rows, offset, row_bytes, n, n);
+    prefetch_first(rows, offset, row_bytes);
+    if (rows->n > 0)
+        gather_some(dst, rows->at, offset, row_bytes, rows->n, rows->n + rows->n_next);
 }
 
 #if defined(__x86_64__)
@@ -106,15 +107,15 @@ void fby__gather_rows(uint8_t *restrict dst, const uint8_t *const *restrict rows
  */
 FBY__TARGET_FLOATS static inline __attribute__((always_inline)) void gather_floats(uint8_t *restrict dst,
                                                                                    const uint8_t *const *restrict rows, size_t offset,
-                                                                                   size_t n_elements, size_t n, bool *infinite,
-                                                                                   const fby_dtype stored)
+                                                                                   size_t n_elements, size_t n, size_t n_known,
+                                                                                   bool *infinite, const fby_dtype stored)
 {
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff), infinity = _mm512_set1_epi32(0x7f800000);
     __mmask16 found = 0;
     const size_t line_bytes = fby__floats_load_bytes(stored), row_bytes = n_elements / 16 * line_bytes; /* of the source, a line's */
     const size_t ahead = row_bytes >= FBY__PAGED_MIN ? FBY__PAGED_AHEAD : fby__rows_ahead(row_bytes);
     for (size_t i = 0; i < n; i++) {
-        const uint8_t *src = rows[i] + offset, *later = rows[i + ahead < n ? i + ahead : i] + offset;
+        const uint8_t *src = rows[i] + offset, *later = rows[i + ahead < n_known ? i + ahead : i] + offset;
         for (size_t at = 0; at < row_bytes; at += line_bytes, dst += 64) {
             if (at % 64 == 0)
                 for (size_t k = 0; k < line_bytes; k += 64)
@@ -128,38 +129,38 @@ FBY__TARGET_FLOATS static inline __attribute__((always_inline)) void gather_floa
     *infinite = found != 0;
 }
 
-FBY__TARGET_FLOATS static bool gather_any_floats(uint8_t *dst, const uint8_t *const *rows, size_t offset, size_t n_elements, size_t n,
-                                                 fby_dtype stored)
+FBY__TARGET_FLOATS static bool gather_any_floats(uint8_t *dst, const fby__rows *rows, size_t offset, size_t n_elements, fby_dtype stored)
 {
     bool infinite;
-    FBY__FLOATS_EACH(stored, gather_floats, dst, rows, offset, n_elements, n, &infinite)
+    FBY__FLOATS_EACH(stored, gather_floats, dst, rows->at, offset, n_elements, rows->n, rows->n + rows->n_next, &infinite)
     return infinite;
 }
 #endif
 
 #define TILE_BYTES 8192u /* source rows gathered at once before converting: stays in the L1 cache */
 
-fby_status fby__gather_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtype src_dtype, const uint8_t *const *rows, size_t offset,
-                               size_t n_elements, size_t n, size_t *out_row)
+fby_status fby__gather_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtype src_dtype, const fby__rows *rows, size_t offset,
+                               size_t n_elements, size_t *out_row)
 {
+    const size_t n = rows->n;
     _Alignas(64) uint8_t tile[TILE_BYTES];
     size_t src_bytes = n_elements * fby_dtype_bytes(src_dtype), dst_bytes = n_elements * fby_dtype_bytes(dst_dtype), bad = 0;
     size_t at_once = src_bytes ? TILE_BYTES / src_bytes : n;
     if (at_once)
-        prefetch_first(rows, offset, src_bytes, n);
+        prefetch_first(rows, offset, src_bytes);
 #if defined(__x86_64__)
     if (dst_dtype == FBY_FLOAT32 && fby__floats_loads(src_dtype) && dst_bytes % FBY__LINE_BYTES == 0 && fby__cpu_has_avx512() &&
-        !gather_any_floats(dst, rows, offset, n_elements, n, src_dtype))
+        !gather_any_floats(dst, rows, offset, n_elements, src_dtype))
         return FBY_OK; /* else below it is seen whether all of them were infinite before */
 #endif
     for (size_t i = 0; i < n;) {
         const void *src;
         size_t take = 1;
         if (at_once == 0) { /* a row wider than the tile: straight from the panel */
-            src = rows[i] + offset;
+            src = rows->at[i] + offset;
         } else {
             take = n - i < at_once ? n - i : at_once;
-            gather_some(tile, rows + i, offset, src_bytes, take, n - i);
+            gather_some(tile, rows->at + i, offset, src_bytes, take, n + rows->n_next - i);
             src = tile;
         }
         fby_status status = fby__convert(dst_dtype, dst + i * dst_bytes, src_dtype, src, take * n_elements, FBY__SCALE_NONE, &bad);

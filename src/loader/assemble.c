@@ -91,33 +91,45 @@ fby_status fby__fill_row_error(const fby__fill *f, uint64_t slot, fby_status sta
     return fby__output_row_error(f->in, f->o, fby__block_in(f->in, f->w->entry[slot]), f->w->block_row[slot], status, err);
 }
 
+/* Does an output take values from a panel, as they lie there? */
+static bool is_columns(const fby__batch_output *o, const fby__output_source *s)
+{
+    return s->from == FBY_FROM_COLUMNS && !s->maker && !fby__batch_output_varies(o);
+}
+
+/* Where the rows of slots lie. */
+static void point(const fby__fill *f, const fby__slots *slots)
+{
+    const fby__worker *w = f->w;
+    for (uint64_t i = slots->slot; i < slots->slot + slots->n; i++) {
+        const fby__panel *p = &w->entry[i]->data.panels[f->s->panel];
+        w->row[i] = p->data + (fby__fill_row(f, i, f->s->panel) + f->s->step) * p->row_bytes;
+    }
+}
+
 /* Copy or convert the rows that begin at w->row[slot …], of n samples; *bad is the sample whose values do not fit. */
 static fby_status copy_rows(const fby__fill *f, uint64_t slot, size_t n, size_t row_bytes, uint64_t n_steps, uint8_t *dst, size_t *bad)
 {
     const fby__output_source *s = f->s;
-    const uint8_t *const *rows = f->w->row + slot;
+    const fby__rows rows = {.at = f->w->row + slot, .n = n, .n_next = f->pointed_end - slot - n, .fetched = slot > f->pointed_begin};
     size_t elements = s->piece_elements, piece = elements * fby_dtype_bytes(s->panel_dtype);
     if (n_steps > 1 && !s->whole_rows) {
         fby__steps steps = {.offset = s->offset, .step_bytes = piece, .row_bytes = row_bytes, .n_steps = n_steps};
         if (s->panel_dtype != f->o->dtype)
-            return fby__gather_steps_convert(f->o->dtype, dst, s->panel_dtype, rows, &steps, n, bad);
-        fby__gather_steps(dst, rows, &steps, n);
+            return fby__gather_steps_convert(f->o->dtype, dst, s->panel_dtype, rows.at, &steps, n, bad);
+        fby__gather_steps(dst, rows.at, &steps, n);
         return FBY_OK;
     }
     if (s->panel_dtype != f->o->dtype)
-        return fby__gather_convert(f->o->dtype, dst, s->panel_dtype, rows, s->offset, elements * n_steps, n, bad);
-    fby__gather_rows(dst, rows, s->offset, piece * n_steps, n);
+        return fby__gather_convert(f->o->dtype, dst, s->panel_dtype, &rows, s->offset, elements * n_steps, bad);
+    fby__gather_rows(dst, &rows, s->offset, piece * n_steps);
     return FBY_OK;
 }
 
 static fby_status fill_columns(const fby__fill *f, const fby__slots *slots, uint8_t *dst, fby_error *err)
 {
-    fby__worker *w = f->w;
+    const fby__worker *w = f->w;
     const fby__output_source *s = f->s;
-    for (uint64_t i = slots->slot; i < slots->slot + slots->n; i++) {
-        const fby__panel *p = &w->entry[i]->data.panels[s->panel];
-        w->row[i] = p->data + (fby__fill_row(f, i, s->panel) + s->step) * p->row_bytes;
-    }
     size_t bad = 0, row_bytes = w->entry[slots->slot]->data.panels[s->panel].row_bytes;
     if (copy_rows(f, slots->slot, slots->n, row_bytes, s->n_steps, dst, &bad) == FBY_OK)
         return FBY_OK;
@@ -193,41 +205,78 @@ static fby_status fill_dense(const fby__fill *f, const fby__slots *slots, fby_er
 
 /* ---- a batch ---- */
 
-static fby_status gather_slots(fby_loader *l, fby__worker *w, fby_batch *b, const fby__slots *slots, fby_error *err)
+/* The pieces of a batch that a worker has taken. */
+typedef struct taken {
+    fby_loader *l;
+    fby__worker *w;
+    fby__flight *f;
+    uint32_t n;
+    bool whole; /* all there are, of one source: as if they were one */
+} taken;
+
+static fby__slots slots_of(const taken *t, uint32_t k)
 {
-    uint32_t ragged = 0;
-    for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
-        fby__fill f = {
-            .l = l, .w = w, .b = b, .in = slots->in, .output = i, .o = &l->outputs.shape->outputs[i], .s = &slots->in->outputs[i]};
-        if (fby__batch_output_varies(f.o))
-            FBY__TRY(fby__fill_varying(&f, ragged++, slots, err));
-        else
-            FBY__TRY(fill_dense(&f, slots, err));
+    if (t->whole)
+        return (fby__slots){.slot = 0, .n = (uint32_t)t->f->batch->size, .in = &t->l->sources[0]};
+    const fby__plan_piece *piece = &t->f->pieces[t->w->taken[k]];
+    return (fby__slots){.slot = piece->slot,
+                        .n = piece->n,
+                        .in = fby__source_of_piece(t->l, piece),
+                        .staged = &t->f->staged[(size_t)t->w->taken[k] * t->l->outputs.shape->n_ragged]};
+}
+
+static bool turn_to(fby__fill *f, const fby__slots *slots)
+{
+    f->in = slots->in;
+    f->s = &slots->in->outputs[f->output];
+    return is_columns(f->o, f->s);
+}
+
+/*
+ * One output. Where the rows of all pieces lie is found first: while one piece's rows are copied the next one's are fetched, whatever source
+ * those are of. The pieces of a mixture are short.
+ */
+static fby_status gather_output(const taken *t, uint32_t output, uint32_t ragged, fby_error *err)
+{
+    fby__fill f = {.l = t->l, .w = t->w, .b = t->f->batch, .output = output, .o = &t->l->outputs.shape->outputs[output]};
+    const uint32_t n = t->whole ? 1 : t->n;
+    for (uint32_t k = 0; k < n; k++) {
+        const fby__slots slots = slots_of(t, k);
+        if (turn_to(&f, &slots))
+            point(&f, &slots);
+    }
+    for (uint32_t k = 0, run = 0; k < n; k++) {
+        if (k == run) { /* of slots without a gap whose rows are known, the first */
+            fby__slots next = slots_of(t, run);
+            f.pointed_begin = f.pointed_end = next.slot;
+            while (run < n && (next = slots_of(t, run)).slot == f.pointed_end && turn_to(&f, &next)) {
+                f.pointed_end += next.n;
+                run++;
+            }
+            run = run == k ? k + 1 : run;
+        }
+        const fby__slots slots = slots_of(t, k);
+        (void)turn_to(&f, &slots);
+        FBY__TRY(fby__batch_output_varies(f.o) ? fby__fill_varying(&f, ragged, &slots, err) : fill_dense(&f, &slots, err));
     }
     return FBY_OK;
 }
 
 static fby__grant gather(fby_loader *l, fby__worker *w, fby__flight *f, uint32_t n_take, bool last, fby__lack *out, fby_error *err)
 {
+    const taken t = {.l = l, .w = w, .f = f, .n = n_take, .whole = !fby__comes_in_pieces(l, f, n_take)};
+    uint32_t ragged = 0;
     for (uint32_t k = 0; k < n_take; k++)
         resolve(l, w, &f->pieces[w->taken[k]]);
     const fby__grant grant = fby__reserve_values(l, w, f, n_take, last, out, err);
     if (grant != FBY__GRANTED)
         return grant;
-    if (!fby__comes_in_pieces(l, f, n_take)) {
-        fby__slots all = {.slot = 0, .n = (uint32_t)f->batch->size, .in = &l->sources[0]};
-        return gather_slots(l, w, f->batch, &all, err) == FBY_OK ? FBY__GRANTED : FBY__GRANT_FAILED;
-    }
-    for (uint32_t k = 0; k < n_take; k++) {
-        const fby__plan_piece *piece = &f->pieces[w->taken[k]];
-        fby__slots one = {.slot = piece->slot,
-                          .n = piece->n,
-                          .in = fby__source_of_piece(l, piece),
-                          .staged = &f->staged[(size_t)w->taken[k] * l->outputs.shape->n_ragged]};
-        if (gather_slots(l, w, f->batch, &one, err) != FBY_OK)
+    for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
+        if (gather_output(&t, i, ragged, err) != FBY_OK)
             return FBY__GRANT_FAILED;
+        ragged += fby__batch_output_varies(&l->outputs.shape->outputs[i]);
     }
-    if (last)
+    if (last && !t.whole)
         fby__join_staged(l, f);
     return FBY__GRANTED;
 }

@@ -21,6 +21,7 @@ typedef struct fby__fill {
     uint32_t output;
     const fby__batch_output *o;
     const fby__output_source *s;
+    uint64_t pointed_begin, pointed_end; /* slots around these whose rows of this output are known: worker.row */
 } fby__fill;
 
 /** Rows that are taken of a sample: `index` of them; NULL = n from the first on. */

@@ -185,10 +185,12 @@ static fby_status scatter_converted(const fby__load_job *job, const fby__output_
         fby_status status;
         if (n == 0) { /* a row longer than there is room for: to where it goes */
             n = 1;
-            status = t->to[i] ? fby__gather_convert(o->dtype, t->to[i], s->panel_dtype, t->from + i, s->offset, s->piece_elements, 1, &bad)
+            status = t->to[i] ? fby__gather_convert(o->dtype, t->to[i], s->panel_dtype, &(fby__rows){.at = t->from + i, .n = 1}, s->offset,
+                                                    s->piece_elements, &bad)
                               : FBY_OK;
         } else {
-            status = fby__gather_convert(o->dtype, values, s->panel_dtype, t->from + i, s->offset, s->piece_elements, n, &bad);
+            status = fby__gather_convert(o->dtype, values, s->panel_dtype, &(fby__rows){.at = t->from + i, .n = n}, s->offset,
+                                         s->piece_elements, &bad);
             for (uint32_t k = 0; k < n; k++)
                 from[k] = values + k * o->row_bytes;
             fby__scatter_rows(t->to + i, from, o->row_bytes, n);

@@ -73,7 +73,7 @@ bool fby__start_flights_locked(fby_loader *l)
         f->lacks = (fby__lack){0};
         f->used = true;
         started = true;
-        f->n_pieces = fby__epoch_pieces(l->schedule.epoch, f->index, f->pieces, l->schedule.max_pieces);
+        f->n_pieces = fby__epoch_pieces_in_turn(l->schedule.epoch, f->index, f->pieces, l->schedule.max_pieces);
         memset(f->piece_state, FBY__PIECE_WAITING, f->n_pieces);
         if (l->n_sources > 1)
             fby__skip_phases_locked(l, f);

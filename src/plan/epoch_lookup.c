@@ -181,13 +181,19 @@ uint64_t fby__epoch_batch_size(const fby__epoch *epoch, uint64_t b)
 
 uint32_t fby__epoch_max_pieces(const fby__epoch *epoch) { return epoch->max_pieces; }
 
+uint32_t fby__epoch_pieces_in_turn(fby__epoch *epoch, uint64_t b, fby__plan_piece *out, uint32_t cap)
+{
+    assert(b < epoch->n_batches);
+    return epoch->mix ? fby__mix_pieces(epoch, b, epoch->mix->walk, out, cap) : fby__epoch_pieces(epoch, b, out, cap);
+}
+
 uint32_t fby__epoch_pieces(const fby__epoch *epoch, uint64_t b, fby__plan_piece *out, uint32_t cap)
 {
     assert(b < epoch->n_batches);
     uint32_t n_pieces = 0;
     uint64_t slot = 0;
     if (epoch->mix)
-        return fby__mix_pieces(epoch, b, out, cap);
+        return fby__mix_pieces(epoch, b, NULL, out, cap);
     for (uint32_t s = 0; s < epoch->n_streams; s++) {
         uint64_t lo, hi;
         fby__epoch_window(epoch, s, b, &lo, &hi);

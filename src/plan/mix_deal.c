@@ -119,18 +119,13 @@ void fby__mix_slots(const fby__mix_deal *deal, uint32_t streams, uint32_t stream
         fill_up(deal, streams, stream, n, out);
 }
 
-void fby__mix_walk_begin(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint64_t n, fby__mix_walk *w)
-{
-    w->n = fby__min_u64(n, deal->length[stream]);
-    circle_slots(deal, streams, stream, w->n, w->circle);
-}
-
 void fby__mix_walk_to(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint64_t n, fby__mix_walk *w, uint64_t *out)
 {
     const uint64_t length = deal->length[stream], end = fby__min_u64(n, length), step = streams * STEP;
     uint64_t at = deal->start + stream * STEP + w->n * step;
-    if (end - w->n > FBY__MIX_STEPS) {
-        fby__mix_walk_begin(deal, streams, stream, end, w);
+    if (end < w->n || end - w->n > FBY__MIX_STEPS) {
+        w->n = end;
+        circle_slots(deal, streams, stream, end, w->circle);
     } else {
         for (; w->n < end; w->n++, at += step) {
             uint32_t lo = 0, hi = deal->n - 1; /* the first arc that ends above the slot */

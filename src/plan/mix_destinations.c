@@ -64,14 +64,13 @@ fby_status fby__mix_reach_begin(fby__epoch *epoch, uint32_t number, fby_error *e
     reach->begin = (uint64_t *)(void *)(reach + 1);
     reach->slot = (uint32_t *)(void *)(reach->begin + n + 1);
     reach->begin[0] = 0;
-    fby__mix_walk walk;
-    uint64_t before[FBY__MIX_SOURCES], after[FBY__MIX_SOURCES], lo, hi;
+    uint64_t circle[FBY__MIX_SOURCES] = {0}, before[FBY__MIX_SOURCES], after[FBY__MIX_SOURCES], lo, hi;
+    fby__mix_walk walk = {.circle = circle};
     for (uint32_t k = 0; k < n; k++) {
         const uint64_t b = phase->first_batch + k;
         uint64_t slot = 0;
         fby__epoch_window(epoch, s, b, &lo, &hi);
         if (k == 0) {
-            fby__mix_walk_begin(&mix->deal, plan->streams, phase->stream, lo, &walk);
             fby__mix_walk_to(&mix->deal, plan->streams, phase->stream, lo, &walk, before);
             reach->begin[0] = before[source];
         }

@@ -38,6 +38,7 @@ void fby__mix_epoch_destroy(fby__mix_epoch *mix)
     for (uint32_t i = 0; mix->reach && i < mix->n_phases; i++)
         fby__free(mix->reach[i]);
     fby__free((void *)mix->reach);
+    fby__free(mix->walk);
     fby__mix_deal_fini(&mix->deal);
     fby__free(mix);
 }
@@ -328,6 +329,18 @@ static uint32_t count_max_pieces(const fby__epoch *epoch)
     return (uint32_t)total; /* at most the rank's batch, which is at most 2^31 */
 }
 
+static fby_status create_walks(fby__epoch *epoch, fby_error *err)
+{
+    fby__mix_epoch *mix = epoch->mix;
+    const size_t n = mix->deal.n;
+    if (!(mix->walk = fby__calloc(epoch->n_streams, sizeof *mix->walk + n * sizeof *mix->walk->circle)))
+        return fby__fail_nomem(err, "order of an epoch");
+    uint64_t *circles = (uint64_t *)(void *)(mix->walk + epoch->n_streams);
+    for (uint32_t s = 0; s < epoch->n_streams; s++)
+        mix->walk[s].circle = circles + s * n;
+    return FBY_OK;
+}
+
 fby_status fby__mix_epoch_create(const fby__plan *plan, uint64_t number, fby__epoch **out, fby_error *err)
 {
     fby_status status = FBY_OK;
@@ -353,7 +366,8 @@ fby_status fby__mix_epoch_create(const fby__plan *plan, uint64_t number, fby__ep
     epoch->n_dropped = counts.n_dropped;
     for (uint32_t s = 0; s < plan->n_streams; s++)
         epoch->stream_length[s] = epoch->mix->deal.length[plan->first_stream + s];
-    if ((status = create_passes(plan, epoch->mix, number, err)) != FBY_OK || (status = list_phases(epoch, err)) != FBY_OK)
+    if ((status = create_walks(epoch, err)) != FBY_OK || (status = create_passes(plan, epoch->mix, number, err)) != FBY_OK ||
+        (status = list_phases(epoch, err)) != FBY_OK)
         goto fail;
     epoch->max_pieces = count_max_pieces(epoch);
     *out = epoch;
@@ -424,18 +438,16 @@ static void put_pieces(const fby__epoch *epoch, uint32_t s, uint32_t source, uin
     }
 }
 
-static void pieces_of_stream(const fby__epoch *epoch, uint32_t s, uint64_t lo, uint64_t hi, pieces *to)
+static void pieces_of_stream(const fby__epoch *epoch, uint32_t s, uint64_t lo, uint64_t hi, fby__mix_walk *walk, pieces *to)
 {
     uint64_t begin[FBY__MIX_SOURCES], end[FBY__MIX_SOURCES];
     const bool grouped = epoch->plan->shuffle != FBY__SHUFFLE_NONE;
     const fby__mix_deal *deal = &epoch->mix->deal;
     const uint32_t streams = epoch->plan->streams, stream = epoch->plan->first_stream + s;
-    fby__mix_walk walk;
-    fby__mix_walk_begin(deal, streams, stream, lo, &walk);
-    fby__mix_walk_to(deal, streams, stream, lo, &walk, begin);
+    fby__mix_walk_to(deal, streams, stream, lo, walk, begin);
     while (lo < hi) {
         const uint64_t next = grouped ? hi : lo + 1;
-        fby__mix_walk_to(deal, streams, stream, next, &walk, end);
+        fby__mix_walk_to(deal, streams, stream, next, walk, end);
         for (uint32_t i = 0; i < epoch->mix->deal.n; i++)
             put_pieces(epoch, s, i, begin[i], end[i], to);
         memcpy(begin, end, epoch->mix->deal.n * sizeof *begin);
@@ -443,13 +455,15 @@ static void pieces_of_stream(const fby__epoch *epoch, uint32_t s, uint64_t lo, u
     }
 }
 
-uint32_t fby__mix_pieces(const fby__epoch *epoch, uint64_t b, fby__plan_piece *out, uint32_t cap)
+uint32_t fby__mix_pieces(const fby__epoch *epoch, uint64_t b, fby__mix_walk *walk, fby__plan_piece *out, uint32_t cap)
 {
     pieces to = {.out = out, .cap = cap};
+    uint64_t circle[FBY__MIX_SOURCES];
     for (uint32_t s = 0; s < epoch->n_streams; s++) {
         uint64_t lo, hi;
         fby__epoch_window(epoch, s, b, &lo, &hi);
-        pieces_of_stream(epoch, s, lo, hi, &to);
+        fby__mix_walk anew = {.n = UINT64_MAX, .circle = circle};
+        pieces_of_stream(epoch, s, lo, hi, walk ? &walk[s] : &anew, &to);
     }
     return to.n;
 }

@@ -51,9 +51,9 @@ typedef struct fby__mix_deal {
     uint64_t *total;         /* owned: n: Σ of quota over streams */
 } fby__mix_deal;
 
-/** A walk along a stream's slots: those that the circle gives each source up to slot n. */
+/** A walk along a stream's slots: those that the circle gives each source up to slot n. All zero: at the stream's beginning. */
 typedef struct fby__mix_walk {
-    uint64_t n, circle[FBY__MIX_SOURCES];
+    uint64_t n, *circle; /* deal->n, borrowed */
 } fby__mix_walk;
 
 /** The batches that a phase reaches into, from its first one on. */
@@ -78,6 +78,7 @@ struct fby__mix_epoch {
     uint32_t n_passes;
     uint32_t *first_pass;                   /* owned: deal.n + 1 */
     uint32_t *pass_of_phase, *own_of_phase; /* owned: of each phase of the mixture, the pass and its number there */
+    fby__mix_walk *walk;                    /* owned, with their circles: own streams: where fby__epoch_pieces_in_turn was */
     uint32_t n_phases;                      /* of the mixture */
     fby__mix_reach **reach;                 /* owned: of each phase; NULL unless somebody asks where its samples go */
 };
@@ -103,8 +104,7 @@ uint64_t fby__mix_slots_of(const fby__mix_deal *deal, uint32_t streams, uint32_t
 fby_status fby__mix_deal_init(const fby__plan *plan, uint64_t epoch, fby__mix_deal *out, fby_error *err);
 void fby__mix_deal_fini(fby__mix_deal *deal);
 
-/** The same of slots in rising order, which is faster: begin at some slot, then go on to others. */
-void fby__mix_walk_begin(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint64_t n, fby__mix_walk *w);
+/** The same of slots in rising order, which is faster; it may go back, too. */
 void fby__mix_walk_to(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint64_t n, fby__mix_walk *w, uint64_t *out);
 
 /* ---- mix_destinations.c ---- */
@@ -120,7 +120,8 @@ void fby__mix_destinations(const fby__epoch *epoch, uint32_t phase, uint32_t ite
 
 fby_status fby__mix_epoch_create(const fby__plan *plan, uint64_t number, fby__epoch **out, fby_error *err);
 void fby__mix_epoch_destroy(fby__mix_epoch *mix); /* NULL is fine */
-uint32_t fby__mix_pieces(const fby__epoch *epoch, uint64_t b, fby__plan_piece *out, uint32_t cap);
+/** walk: where the streams' walks are, one each, and then will be; NULL: they begin anew. */
+uint32_t fby__mix_pieces(const fby__epoch *epoch, uint64_t b, fby__mix_walk *walk, fby__plan_piece *out, uint32_t cap);
 /** The piece that slot `slot` of stream s of batch b is of, of one sample. */
 fby__plan_piece fby__mix_piece_at(const fby__epoch *epoch, uint32_t s, uint64_t b, uint64_t slot);
 void fby__mix_resolve(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, uint32_t *out_item, uint64_t *out_sample);

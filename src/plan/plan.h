@@ -274,6 +274,8 @@ uint64_t fby__epoch_batch_size(const fby__epoch *epoch, uint64_t b);
  * fby__epoch_max_pieces(epoch) for any batch.
  */
 uint32_t fby__epoch_pieces(const fby__epoch *epoch, uint64_t b, fby__plan_piece *out, uint32_t cap);
+/** The same, faster for whoever asks for batch after batch: of a mixture the epoch keeps where it was. One thread at a time. */
+uint32_t fby__epoch_pieces_in_turn(fby__epoch *epoch, uint64_t b, fby__plan_piece *out, uint32_t cap);
 uint32_t fby__epoch_max_pieces(const fby__epoch *epoch);
 
 /**

@@ -37,7 +37,9 @@ static void rows_of_every_size_arrive_whole(void **state)
         for (size_t i = 0; i < SAMPLES; i++)
             rows[i] =
                 i == 3 ? rows[2] + (rows[2] < panel + (ROWS - 1) * row ? row : 0) : panel + fby__random_below(&random_state, ROWS) * row;
-        fby__gather_rows(dst, rows, 0, row, SAMPLES);
+        const size_t n = 1 + fby__random_below(&random_state, SAMPLES - 1); /* in two gathers, the first of which fetches for the other */
+        fby__gather_rows(dst, &(fby__rows){.at = rows, .n = n, .n_next = SAMPLES - n}, 0, row);
+        fby__gather_rows(dst + n * row, &(fby__rows){.at = rows + n, .n = SAMPLES - n, .fetched = true}, 0, row);
         for (size_t i = 0; i < SAMPLES; i++)
             assert_memory_equal(dst + i * row, rows[i], row);
         guarded_free(panel, ROWS * row);
@@ -67,14 +69,18 @@ static void rows_of_every_dtype_become_float32(void **state)
             for (size_t i = 0; i < SAMPLES; i++)
                 rows[i] = panel + (i == SAMPLES - 1 ? ROWS - 1 : fby__random_below(&random_state, ROWS - 1)) * row;
             size_t bad;
-            assert_int_equal(fby__gather_convert(FBY_FLOAT32, dst, stored, rows, 3, n, SAMPLES, &bad), FBY_OK);
+            const fby__rows first = {.at = rows, .n = SAMPLES / 3, .n_next = SAMPLES - SAMPLES / 3},
+                            others = {.at = rows + first.n, .n = first.n_next, .fetched = true};
+            assert_int_equal(fby__gather_convert(FBY_FLOAT32, dst, stored, &first, 3, n, &bad), FBY_OK);
+            assert_int_equal(fby__gather_convert(FBY_FLOAT32, dst + first.n * n * sizeof(float), stored, &others, 3, n, &bad), FBY_OK);
             for (size_t i = 0; i < SAMPLES; i++) {
                 assert_int_equal(fby__convert(FBY_FLOAT32, expect, stored, rows[i] + 3, n, FBY__SCALE_NONE, &bad), FBY_OK);
                 assert_memory_equal(dst + i * n * sizeof(float), expect, n * sizeof(float));
             }
             if (stored == FBY_FLOAT64) {
                 memcpy(panel + (ROWS - 1) * row + 3 + n / 2 * 8, &(double){-1e39}, 8);
-                assert_int_equal(fby__gather_convert(FBY_FLOAT32, dst, stored, rows, 3, n, SAMPLES, &bad), FBY_E_DATA);
+                assert_int_equal(fby__gather_convert(FBY_FLOAT32, dst, stored, &(fby__rows){.at = rows, .n = SAMPLES}, 3, n, &bad),
+                                 FBY_E_DATA);
                 assert_int_equal(bad, SAMPLES - 1);
             }
             free(expect);

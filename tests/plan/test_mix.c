@@ -148,17 +148,21 @@ static void check_places(const fby__plan *plan, fby__epoch *epoch)
     free(block), free(sample), free(pieces);
 }
 /* A rank's epoch, batch by batch: what pieces and phases promise, and how often each sample came (repeats aside). */
-static void read_epoch(const mixture *m, const fby__plan *plan, const fby__epoch *epoch, uint64_t *io_seen, uint64_t *io_repeats,
+static void read_epoch(const mixture *m, const fby__plan *plan, fby__epoch *epoch, uint64_t *io_seen, uint64_t *io_repeats,
                        uint64_t (*of_batch)[MAX_SOURCES])
 {
     uint64_t *first = malloc((epoch->n_phases + 1) * sizeof *first), *last = malloc((epoch->n_phases + 1) * sizeof *last), k = 0;
     const uint32_t cap = fby__epoch_max_pieces(epoch);
-    fby__plan_piece *pieces = calloc(cap + 1, sizeof *pieces);
+    fby__plan_piece *pieces = calloc(cap + 1, sizeof *pieces), *again = calloc(cap + 1, sizeof *again);
     memset(first, 0xff, (epoch->n_phases + 1) * sizeof *first);
     for (uint64_t b = 0; b < epoch->n_batches; b++) {
         const uint32_t n = fby__epoch_pieces(epoch, b, pieces, cap);
         assert_true(n <= cap);
         assert_int_equal(fby__epoch_pieces(epoch, b, NULL, 0), n);
+        if (b % 5) { /* some are left out */
+            assert_int_equal(fby__epoch_pieces_in_turn(epoch, b, again, cap), n);
+            assert_memory_equal(again, pieces, n * sizeof *pieces);
+        }
         uint64_t slot = 0;
         for (uint32_t p = 0; p < n; p++) {
             const fby__plan_piece *piece = &pieces[p];
@@ -196,6 +200,7 @@ static void read_epoch(const mixture *m, const fby__plan *plan, const fby__epoch
     free(first);
     free(last);
     free(pieces);
+    free(again);
 }
 
 /* How often each sample of a source came: once in each pass, and of the last pass some. */

@@ -3,8 +3,9 @@
 
     bench/pack.py [load shuffle] [--runs 5]          both by default; writes results/pack_load.csv and results/pack_shuffle.csv
 
-load      a float32 matrix of 2,000,000 × 64, page cache warm, batches of 1,024 in full random order: Forebay over the pack, and a NumPy memory map
-          with `take` in the training loop, or in a thread a core. The ceiling: random rows of 256 bytes gathered by a C program, on all cores.
+load      a float32 matrix of 512 MB with rows of 64, 256 and 1,024 values, page cache warm, batches of 1,024 in full random order: Forebay over the
+          pack, and a NumPy memory map with `take` in the training loop, or in a thread a core. The ceiling: such rows gathered by a C program on
+          all cores, which neither decides which rows come nor hands them to anybody: of short rows that is what most of the rest is.
 shuffle   a global shuffle of ten times the memory allowed, Parquet to Parquet; the bound: all bytes read twice and written twice by the disk as it
           was measured. Beside it DuckDB's ORDER BY random(), Hugging Face's shuffle().flatten_indices() and Ray Data, where they are installed.
 
@@ -24,7 +25,7 @@ import numpy as np
 
 import common
 
-ROWS, WIDTH, BATCH = 2_000_000, 64, 1024
+VALUES, WIDTHS, WIDTH, BATCH = 128_000_000, (64, 256, 1024), 64, 1024
 MIB = 1 << 20
 ROW_GROUP = 20_000
 SHUFFLED_ROWS = 8_000_000  # × 64 float32: 2 GiB
@@ -34,18 +35,25 @@ MEMORY = SHUFFLED_ROWS * WIDTH * 4 // 10
 # ---- data ----
 
 
-def matrix():
+def scratch():
     folder = common.scratch() / "pack"
     folder.mkdir(exist_ok=True)
-    return common.made(folder / "x.npy", lambda path: np.save(open(path, "wb"), np.random.default_rng(1).standard_normal((ROWS, WIDTH), np.float32)))
+    return folder
 
 
-def packed():
+def matrix(width):
+    def make(path):
+        np.save(open(path, "wb"), np.random.default_rng(1).standard_normal((VALUES // width, width), np.float32))
+
+    return common.made(scratch() / f"x{width}.npy", make)
+
+
+def packed(width):
     import forebay as fb
 
-    folder = matrix().with_name("packed")
+    folder = scratch() / f"packed{width}"
     if not (folder / "_pack.json").exists():
-        fb.pack(fb.open({"x": np.load(matrix(), mmap_mode="r")}), folder, seed=1)
+        fb.pack(fb.open({"x": np.load(matrix(width), mmap_mode="r")}), folder, seed=1)
     return folder
 
 
@@ -61,54 +69,53 @@ def table():
             pq.write_table(pa.table({f"f{c:02d}": column for c, column in enumerate(values)}), folder / f"part-{i}.parquet", row_group_size=ROW_GROUP,
                            use_dictionary=False, compression="none")  # fmt: skip
 
-    matrix()
-    return common.made(common.scratch() / "pack" / "table", make)
+    return common.made(scratch() / "table", make)
 
 
 # ---- loading: contestants ----
 
 
-def load_forebay(_):
+def load_forebay(width):
     import forebay as fb
 
-    samples = fb.open(packed(), immutable=True, io="mmap").rows()
+    samples = fb.open(packed(width), immutable=True, io="mmap").rows()
     with samples.loader({"x": "x"}, batch_size=BATCH, shuffle="full", seed=1, memory=1024 * MIB, framework="numpy") as loader:
         while True:
             yield from (batch["x"] for batch in loader)
 
 
-def orders():
+def orders(n):
     rng = np.random.default_rng(1)
     while True:
-        order = rng.permutation(ROWS)
-        yield from (order[i : i + BATCH] for i in range(0, ROWS, BATCH))
+        order = rng.permutation(n)
+        yield from (order[i : i + BATCH] for i in range(0, n, BATCH))
 
 
-def load_take(_):
-    x = np.load(matrix(), mmap_mode="r")
-    for rows in orders():
+def load_take(width):
+    x = np.load(matrix(width), mmap_mode="r")
+    for rows in orders(len(x)):
         yield x.take(rows, axis=0)
 
 
-def load_take_threads(_):
+def load_take_threads(width):
     import collections
     from concurrent.futures import ThreadPoolExecutor
 
-    x = np.load(matrix(), mmap_mode="r")
+    x = np.load(matrix(width), mmap_mode="r")
     cores = len(os.sched_getaffinity(0))
     with ThreadPoolExecutor(cores) as pool:
         ahead = collections.deque()
-        for rows in orders():
+        for rows in orders(len(x)):
             ahead.append(pool.submit(x.take, rows, axis=0))
             if len(ahead) > 4 * cores:
                 yield ahead.popleft().result()
 
 
-def load_rate(make, seconds):
+def load_rate(make, width, seconds):
     """Rows a second, after a second of warm-up."""
     begin, rows, started = time.perf_counter(), 0, None
-    for batch in make(None):
-        if batch.shape != (BATCH, WIDTH) and batch.shape[0] == BATCH:
+    for batch in make(width):
+        if batch.shape[1:] != (width,) or len(batch) > BATCH:
             raise ValueError(f"a batch of {batch.shape}")
         now = time.perf_counter()
         if started is None:
@@ -161,7 +168,7 @@ ONE = {name: value for name, value in globals().items() if name.startswith(("loa
 def one(name, seconds, source, to):
     try:
         if name.startswith("load_"):
-            result = load_rate(ONE[name], seconds)
+            result = load_rate(ONE[name], int(source), seconds)
         else:
             begin = time.perf_counter()
             ONE[name](source, to)
@@ -206,23 +213,29 @@ def group_rss(session):
 
 
 def load(runs, seconds):
-    packed()
-    common.warm_page_cache([matrix(), *packed().glob("*.arrow")])
+    out = common.Csv("pack_load.csv", ["row_bytes", "loader", "rows_per_s_median", "spread", "forebay_ratio", "runs"])
+    for width in WIDTHS:
+        load_rows(width, runs, seconds, out)
+    out.write()
+
+
+def load_rows(width, runs, seconds, out):
+    folder = packed(width)
+    common.warm_page_cache([matrix(width), *folder.glob("*.arrow")])
     (program,) = common.build_c("bench_ceilings")
     cores = len(os.sched_getaffinity(0))
 
     def gather():
-        command = [str(program), "gather", "-j", str(cores), "-r", str(4 * WIDTH), "-m", "512"]
+        command = [str(program), "gather", "-j", str(cores), "-r", str(4 * width), "-m", "512"]
         line = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        return {"rows_per_s": common.keyed(line)["gb_per_s"] * 1e9 / (4 * WIDTH)}
+        return {"rows_per_s": common.keyed(line)["gb_per_s"] * 1e9 / (4 * width)}
 
-    loaders = {name: lambda n=name: contestant(n, seconds=seconds) for name in ONE if name.startswith("load_")}
+    loaders = {name: lambda n=name: contestant(n, seconds=seconds, source=width) for name in ONE if name.startswith("load_")}
     found = common.interleave({"ceiling": gather, **loaders}, runs)
     for name in loaders:
         if "skipped" in found[name][0]:
             raise SystemExit(f"{name}: {found[name][0]['skipped']}")
-    out = common.Csv("pack_load.csv", ["loader", "rows_per_s_median", "spread", "forebay_ratio", "runs"])
-    shown = common.Table(f"Loading a pack: {ROWS:,} rows of {4 * WIDTH} bytes, full shuffle, warm",
+    shown = common.Table(f"Loading a pack: {VALUES // width:,} rows of {4 * width:,} bytes, full shuffle, warm",
                          [("loader", -42), ("rows/s", 9), ("spread", 7), ("Forebay is", 11)])  # fmt: skip
     names = {"ceiling": f"gather of random rows in C, {cores} threads", "load_forebay": "forebay, pack mapped",
              "load_take": "NumPy memory map, take in the loop", "load_take_threads": f"NumPy memory map, take in {cores} threads"}  # fmt: skip
@@ -231,8 +244,7 @@ def load(runs, seconds):
         rates = [result["rows_per_s"] for result in results]
         ratio = common.median([a / b for a, b in zip(ours, rates)])
         shown.row(names[name], common.si(common.median(rates)), f"{common.spread(rates):.0%}", f"{ratio:.2f}×")
-        out.add(loader=names[name], rows_per_s_median=common.median(rates), spread=common.spread(rates), forebay_ratio=ratio, runs=runs)
-    out.write()
+        out.add(row_bytes=4 * width, loader=names[name], rows_per_s_median=common.median(rates), spread=common.spread(rates), forebay_ratio=ratio, runs=runs)
 
 
 def disk_rate(folder):

@@ -22,7 +22,7 @@ TITLES = {
     "hdf5_index.csv": "(h) HDF5: seconds to open",
     "workloads.csv": "(i) The five systems, whole path: samples a second, shuffled, float32",
     "operations.csv": "(j) Operations: one core beside what its bytes cost, and loaders beside NumPy and pandas",
-    "pack_load.csv": "Packs: float32 rows of 256 bytes in full random order, page cache warm",
+    "pack_load.csv": "Packs: float32 rows in full random order, page cache warm",
     "pack_shuffle.csv": "Packs: a global shuffle of ten times the memory allowed, Parquet to Parquet",
     "mix.csv": "Mixtures: Parquet, HDF5 and a DataFrame in equal parts, beside what each gives alone",
     "limits.csv": "Twelve planted bottlenecks: what the report says, and what its first cure gives",

@@ -318,7 +318,7 @@ static int advise(fby_dataset *ds, const advise_options *o, const bench_load *lo
                                      .work_seconds = o->work,
                                      .memory_bytes = memory_of(o, &r),
                                      .storage_bytes_per_second = f.storage.bytes_per_second};
-        advise_layout(ds, f.path, &f.costs, &f.notes);
+        advise_layout(ds, load->opts.samples, f.path, &f.costs, &f.notes);
         f.report = cli_report_json(&r, loader);
     }
     fby_loader_close(loader);

@@ -59,7 +59,8 @@ typedef struct advise_notes {
     size_t n;
     bool packing; /* one of them is what packing cures */
 } advise_notes;
-void advise_layout(fby_dataset *ds, const char *path, const advise_costs *costs, advise_notes *out);
+/** samples: of a pipeline file; NULL = rows. */
+void advise_layout(fby_dataset *ds, const fby_samples *samples, const char *path, const advise_costs *costs, advise_notes *out);
 void advise_notes_free(advise_notes *notes);
 
 /** The command that packs what a path leads to, for a shell, behind what is in *out. */

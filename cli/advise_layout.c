@@ -159,7 +159,7 @@ void advise_add_pack_command(cli_text *out, const char *path)
     cli_text_add(out, " --to packed --verify");
 }
 
-void advise_layout(fby_dataset *ds, const char *path, const advise_costs *c, advise_notes *out)
+void advise_layout(fby_dataset *ds, const fby_samples *samples, const char *path, const advise_costs *c, advise_notes *out)
 {
     const double all = c->read_cpu + c->decompress_cpu + c->decode_cpu + c->assemble_cpu;
     *out = (advise_notes){0};
@@ -176,6 +176,8 @@ void advise_layout(fby_dataset *ds, const char *path, const advise_costs *c, adv
     }
     const char *text;
     for (size_t i = 0; (text = fby_dataset_note(ds, i)) && i < 8; i++)
+        note(out, "%s", text);
+    for (size_t i = 0; samples && (text = fby_samples_note(samples, i)) && i < 8; i++)
         note(out, "%s", text);
 }
 

@@ -38,6 +38,11 @@ def dropped(samples: "Samples", names: tuple[str, ...]) -> str | None:
     return f"{notes[0]}{why}: take the columns that they have no values of out of drop_missing, or the files out of the data set, to say which is meant"
 
 
+def scattered(samples: "Samples") -> str | None:
+    """That rows with one key do not lie together, so that groups or series are pieces of what they are meant to be; None where they do."""
+    return next((note for note in samples.notes if "do not lie together" in note), None)
+
+
 def cut_short(core: Any, epoch: int) -> str | None:
     """With parts: that an epoch was left where the first one, which is shorter, has its end: the program has asked for the length once. None where not."""
     state, first = core.state(), core.count_of(0)[0]

@@ -475,8 +475,9 @@ def windows(dataset: "Dataset", given: dict[str, Any]) -> Samples:
             raise TypeError(f"a column is named by a str, not {type(name).__name__}: {name!r}")
     options = {**options, **({} if by == "file" else _key(by)), **step_of(dataset, time, given["step"])}
     samples = _made(dataset, "windows", options, given)
-    if text := _hints.dropped(samples, options["drop_missing"]):
-        warnings.warn(text, stacklevel=outside())
+    for text in (_hints.dropped(samples, options["drop_missing"]), _hints.scattered(samples)):
+        if text:
+            warnings.warn(text, stacklevel=outside())
     return samples
 
 
@@ -519,4 +520,7 @@ def groups(dataset: "Dataset", given: dict[str, Any]) -> Samples:
         raise ValueError(f"file_by={file_by!r}: use 'name' or 'position'")
     if table is not None:
         options["table"] = dataset._side_table(table)
-    return _made(dataset, "groups", {**options, **_key(key), "file_by_position": file_by == "position"}, given)
+    samples = _made(dataset, "groups", {**options, **_key(key), "file_by_position": file_by == "position"}, given)
+    if text := _hints.scattered(samples):
+        warnings.warn(text, stacklevel=outside())
+    return samples

@@ -6,7 +6,8 @@
  * so a changed file or option is another key; the file is otherwise kept and believed as dataset/cache_file.c says.
  *
  *   header     "FBYSAMPL", version u32, kind u32, the key (2 × u64), stretches u64, longest stretch u64, longest series u64, blocks u64,
- *              windows with missing values: all u64, left out u64, files without others u32, the first of them u32
+ *              windows with missing values: all u64, left out u64, files without others u32, the first of them u32; runs of a key that were
+ *              looked at: all, their rows, those whose key came before: u64 each
  *   windows    the stretches: 4 × u64 each
  *   groups     for each block: starts u32, skip u32, last end u64, bytes u64; its frames and starts
  *
@@ -21,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CACHE_VERSION 5u
+#define CACHE_VERSION 6u
 #define CHOICE_VERSION 3u
 #define MIN_SAMPLES 4096u /* reading a column for fewer, in fewer than MIN_BLOCKS, takes no longer than writing what came out */
 #define MIN_BLOCKS 64u
@@ -33,6 +34,7 @@ typedef struct header {
     fby__hash128 key;
     uint64_t n_stretches, longest_stretch, longest_series, n_blocks;
     fby__dropped dropped;
+    fby__scattered scattered;
 } header;
 
 typedef struct group_head {
@@ -40,7 +42,7 @@ typedef struct group_head {
     uint64_t last_end, bytes;
 } group_head;
 
-_Static_assert(sizeof(header) == 88 && sizeof(group_head) == 24 && sizeof(fby__stretch) == 48, "the layout on disk");
+_Static_assert(sizeof(header) == 112 && sizeof(group_head) == 24 && sizeof(fby__stretch) == 48, "the layout on disk");
 
 static const char MAGIC[8] = {'F', 'B', 'Y', 'S', 'A', 'M', 'P', 'L'};
 
@@ -149,6 +151,7 @@ static fby_status parse(fby__sample_base *base, const fby__buf *image, fby__hash
         (head.dropped.files && head.dropped.first_file >= fby__dataset_file_count(base->ds)))
         return FBY_E_FORMAT;
     base->dropped = head.dropped;
+    base->scattered = head.scattered;
     (void)take(&cursor, sizeof head); /* it is there: the image is as long as that */
     base->longest_stretch = head.longest_stretch;
     base->longest_series = head.longest_series;
@@ -195,7 +198,8 @@ static int make_image(const fby__sample_base *base, fby__hash128 key, fby__buf *
                    .longest_stretch = base->longest_stretch,
                    .longest_series = base->longest_series,
                    .n_blocks = fby__dataset_block_count(base->ds),
-                   .dropped = base->dropped};
+                   .dropped = base->dropped,
+                   .scattered = base->scattered};
     memcpy(head.magic, MAGIC, sizeof MAGIC);
     if (put(out, &head, sizeof head) != 0 || put(out, base->stretches, base->n_stretches * sizeof *base->stretches) != 0)
         return -1;

@@ -24,6 +24,7 @@ void fby__sample_base_clear(fby__sample_base *base)
     base->longest_stretch = base->longest_series = 0;
     fby__notes_fini(&base->notes);
     base->dropped = (fby__dropped){0};
+    base->scattered = (fby__scattered){0};
 }
 
 static void base_unref(fby__sample_base *base)
@@ -338,6 +339,8 @@ static fby_status open_samples(fby_dataset *ds, const fby_samples_opts *opts, fb
         status = fby__stretches_of_files(base, err);
     if (status == FBY_OK)
         status = fby__dropped_note(base, err);
+    if (status == FBY_OK)
+        status = fby__scattered_note(base, err);
     if (status == FBY_OK && !s)
         status = fby__samples_create(base, &WHOLE, NULL, &s, err);
     if (status == FBY_OK && opts->kind == FBY_SAMPLES_WINDOWS && fby_samples_count(s) == 0)

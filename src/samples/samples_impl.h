@@ -53,6 +53,11 @@ typedef struct fby__dropped {
     uint32_t files, first_file;
 } fby__dropped;
 
+/** Of the runs with one key at the beginning of the blocks: their rows, and how many have a key that an earlier run of the block has. */
+typedef struct fby__scattered {
+    uint64_t runs, rows, again;
+} fby__scattered;
+
 typedef struct fby__sample_base {
     _Atomic uint32_t refs;
     fby_dataset *ds; /* shared */
@@ -68,6 +73,7 @@ typedef struct fby__sample_base {
     uint64_t longest_stretch, longest_series; /* WINDOWS, shorter ones too: for messages */
     double first_rise;                        /* of the time from the first row to the second, in its units: for messages; 0 = not known */
     fby__dropped dropped;                     /* WINDOWS with drop_missing */
+    fby__scattered scattered;                 /* found by a key of one column */
     fby__notes notes;
     fby__block_groups *groups;       /* owned: GROUPS, one a block */
     fby__hash128 hash;               /* of the options */
@@ -224,6 +230,24 @@ fby_status fby__dropped_note(fby__sample_base *base, fby_error *err);
 fby_status fby__stretches_of_files(fby__sample_base *base, fby_error *err);
 /** Append a stretch that is as long as a window. Its series' end may be set later. */
 fby_status fby__stretches_add(fby__sample_base *base, const fby__stretch *stretch, fby_error *err);
+
+/* ---- scattered.c ---- */
+
+enum { FBY__SEEN_SLOTS = 2048 };
+
+/** The keys of a block's first runs, by a thread that goes through it. */
+typedef struct fby__seen_keys {
+    uint64_t slot[FBY__SEEN_SLOTS]; /* hashes; half of them are used at most */
+    fby__scattered found;
+    bool full; /* later runs, and their rows, are not looked at */
+} fby__seen_keys;
+
+void fby__seen_begin(fby__seen_keys *seen);
+/** A run begins. */
+void fby__seen_run(fby__seen_keys *seen, const uint8_t *key, size_t n);
+void fby__scattered_add(fby__scattered *to, const fby__scattered *more);
+/** A note, where the rows of one key do not lie together. */
+fby_status fby__scattered_note(fby__sample_base *base, fby_error *err);
 
 /* ---- scan.c ---- */
 

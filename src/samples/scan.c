@@ -41,6 +41,7 @@ typedef struct found {
     interval *missing; /* owned: in order, apart from one another */
     size_t n_missing, cap_missing;
     edge first, last;
+    fby__scattered scattered;
 } found;
 
 typedef struct scan {
@@ -60,6 +61,7 @@ typedef struct local {
         bool null;
         fby__buf bytes;
     } keys[FBY_MAX_KEYS]; /* of the last row seen */
+    fby__seen_keys *seen; /* owned: of the block, where the key is one column */
 } local;
 
 /* ---- columns ---- */
@@ -141,6 +143,10 @@ static fby_status key_flags(local *w, const fby__read_column *c, uint32_t number
         bool null = !key_of(c, p, r, &key, &n);
         bool same = any && null == null_before && (null || (n == n_before && memcmp(key, before, n) == 0));
         flags[r] |= (uint8_t)((same ? 0 : BEGINS) | (null ? MISSING : 0));
+        if (w->seen && !same && !null)
+            fby__seen_run(w->seen, key, n);
+        if (w->seen && !w->seen->full)
+            w->seen->found.rows++;
         before = key;
         n_before = n;
         null_before = null;
@@ -253,6 +259,10 @@ static fby_status flag_column(void *user, void *memory, const fby__scan_rows *ro
     if (number == 0 && rows->first) {
         w->first.any = w->last.any = false;
         w->first.key.n = 0;
+        if (s->n_keys == 1 && !w->seen && !(w->seen = fby__malloc(sizeof *w->seen)))
+            return fby__fail_nomem(err, "the samples");
+        if (w->seen)
+            fby__seen_begin(w->seen);
     }
     w->last.any = !rows->first; /* every column compares with the same row */
     if (!p)
@@ -315,6 +325,8 @@ static fby_status end_block(void *user, void *memory, uint32_t b, fby_error *err
     f->first = w->first; /* with their keys */
     f->last = w->last;
     w->first = w->last = (edge){0};
+    if (w->seen)
+        f->scattered = w->seen->found;
     if (s->base->kind != FBY_SAMPLES_GROUPS)
         return FBY_OK;
     fby_status status = fby__groups_pack(&s->base->groups[b], f->begins, f->n_begins, err);
@@ -327,6 +339,7 @@ static fby_status end_block(void *user, void *memory, uint32_t b, fby_error *err
 static void local_fini(void *memory)
 {
     local *w = memory;
+    fby__free(w->seen);
     fby__buf_fini(&w->flags);
     fby__buf_fini(&w->first.key);
     fby__buf_fini(&w->last.key);
@@ -516,6 +529,8 @@ fby_status fby__samples_scan(fby__sample_base *base, const fby_samples_opts *opt
         join_groups(&s);
     else if (status == FBY_OK)
         status = join_windows(&s, err);
+    for (uint32_t b = 0; status == FBY_OK && b < s.n_blocks; b++)
+        fby__scattered_add(&base->scattered, &s.found[b].scattered);
     scan_fini(&s);
     return status;
 }

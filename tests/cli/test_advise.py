@@ -175,3 +175,11 @@ def test_more_bad_layouts_are_named(tmp_path):
     with h5py.File(tmp_path / "across.h5", "w") as file:
         file.create_dataset("x", (100, 64, 64), "f4", chunks=(100, 4, 4), data=np.zeros((100, 64, 64), "f4"))
     assert any("'/x' is cut across the wrong axes: a row lies in 256 chunks of 100 rows" in note for note in advise(tmp_path / "across.h5")["notes"])
+
+
+def test_a_key_that_the_rows_are_not_sorted_by_is_named(tmp_path):
+    pq.write_table(pa.table({"k": np.tile(np.arange(50), 40), "s": np.repeat(np.arange(50), 40), "x": np.arange(2000.0)}), tmp_path / "t.parquet")
+    for key, said in ("k", True), ("s", False):
+        pipeline = tmp_path / f"{key}.yaml"
+        pipeline.write_text(f"data: t.parquet\nsamples: {{groups: {{key: {key}}}}}\noutputs: {{x: {{columns: x}}}}\nloader: {{batch_size: 8}}\n")
+        assert any(f"rows with one value of '{key}' do not lie together" in note for note in advise(pipeline)["notes"]) == said

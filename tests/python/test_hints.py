@@ -118,6 +118,24 @@ def test_windows_dropped_for_missing_values_are_counted(parquet, tmp_path):
         assert one.windows(5, drop_missing="flow").notes == [f"drop_missing leaves out {N - 4 - whole} of {N - 4} windows"]
 
 
+def test_keys_whose_rows_do_not_lie_together_are_said(parquet, tmp_path):
+    scattered, runs = np.tile(np.arange(100), 100), np.repeat(np.tile(np.arange(10), 100), 10)
+    parquet({"k": scattered, "name": [f"n{i}" for i in scattered], "sorted": np.sort(scattered), "state": runs, "x": np.arange(10_000.0)}, "keys/a.parquet")
+    path = str(tmp_path / "keys" / "a.parquet")
+    for key in "k", "name":
+        said = f"rows with one value of '{key}' do not lie together: of the first 1024 groups of the row groups, 924 have .* 'forebay pack --by {key}'"
+        for _ in range(2):  # the second time from the cache folder
+            with pytest.warns(UserWarning, match=said):
+                samples = fb.open(path, cache_dir=tmp_path / "cache").groups(key)
+            assert len(samples) == 10_000 and len(samples.notes) == 1
+    with pytest.warns(UserWarning, match="of the first 1024 series .* a series is a run of rows"):
+        fb.open(path).windows(1, by="k")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for key in "sorted", "state", "x":  # in order, in long runs that come again, and each value once
+            assert fb.open(path).groups(key).notes == []
+
+
 def test_an_optional_output_that_one_file_lacks_is_said_with_the_file(regions, ds):
     said = "output 'y' is optional, and left out of all batches: column 'flow' is missing in 1 of 3 files, such as '.*b.parquet'; .*missing_columns"
     with pytest.warns(UserWarning, match=said):

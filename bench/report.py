@@ -121,6 +121,14 @@ def speed_page():
         lines.append(f"Operations on one core: bits to float32 at {shares('bits_', 'vector stores')} of the store bandwidth, windows at "
                      f"{shares('windows', 'memcpy')} of memcpy, symmetric matrices at {shares('symmetric', 'memset and memcpy')} of memset and memcpy; "
                      f"two-grams of five columns through a loader {float(grams['ratio']):.0f} times as fast as pandas.")
+    mixed = {r["loader"]: r for r in read("mix.csv") if r["rows_per_s_median"]}
+    if mixed:
+        sources = ", ".join(f"{name.removesuffix(' alone')} {float(r['rows_per_s_median']):,.0f}" for name, r in mixed.items() if name.endswith(" alone"))
+        rivals = ", ".join(f"{name} {float(r['rows_per_s_median']):,.0f}" for name, r in mixed.items()
+                           if name != "mixture" and not name.endswith(" alone") and not name.startswith("bound"))
+        lines.append(f"\nA [mixture](mixtures.md) of Parquet, HDF5 and a DataFrame in equal parts, rows of 64 columns: "
+                     f"{float(mixed['mixture']['rows_per_s_median']):,.0f} rows/s, {100 * float(mixed['mixture']['of_bound_median']):.1f} % of what its "
+                     f"sources allow when each is loaded alone ({sources}).{f' Beside it: {rivals}.' if rivals else ''}")
     systems = [r for r in read("workloads.csv") if r["samples_per_s_median"]]
     if systems:
         lines.append("\nThe five systems of [recipes/](../recipes/README.md), whole path, shuffled; beside what an expert writes in NumPy in the training "

@@ -10,6 +10,7 @@ import pytest
 
 import forebay as fb
 from real_data import DATA, ROOT, generated
+from test_guides import blocks
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -139,6 +140,25 @@ def test_hydrology_pipeline_file_is_the_reference(made, per_basin):
     names = fb.encode("gauge_id", fb.open(regions, source_column="region")).names
     with file.loader(framework="numpy") as loader:
         check_windows(file["train"], ref, loader, ref.moments(per_basin), per_basin, STATIC, names)
+
+
+def test_hydrology_regions_on_its_page_come_in_equal_parts(made, monkeypatch):
+    folder = made("hydrology")
+    monkeypatch.chdir(folder)
+    page = [code for _, _, code, _ in blocks(ROOT / "recipes/hydrology/README.md") if "fb.mix(" in code]
+    names = {"fb": fb, "TARGET": TARGET, "FEATURES": FEATURES}
+    exec(page[0], names)
+    mixture, seen = names["mixture"], {"north": [], "south": []}
+    with names["train"] as train:
+        for batch in train:
+            region, X = np.asarray(batch["region"]), np.asarray(batch["X"])
+            assert abs((region == 0).sum() - len(region) / 2) < 4
+            for number, name in enumerate(mixture.names):
+                seen[name] += [x.tobytes() for x in X[region == number]]
+    assert abs(len(seen["north"]) - len(seen["south"])) <= 1
+    for name, samples in mixture.sources.items():  # every window of either, and no other
+        with samples.loader({"X": fb.col(FEATURES).steps(0, 365)}, batch_size=512, framework="numpy", tail="keep") as alone:
+            assert {x.tobytes() for batch in alone for x in batch["X"]} == set(seen[name])
 
 
 @pytest.fixture(scope="module")

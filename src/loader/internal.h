@@ -88,6 +88,7 @@ size_t fby__loader_entry_bytes(const fby__loader_source *in, uint32_t block, uin
 /* memory.c */
 /** What is there of a block that is read, beside its panels. */
 uint64_t fby__loader_job_bytes(const fby_loader *l);
+uint64_t fby__loader_anew_bytes(const fby_loader *l); /* the orders of a mixture's sources that begin anew */
 uint64_t fby__loader_fixed_bytes(const fby_loader *l);
 /** What the minimum would be if every block stayed decoded. */
 uint64_t fby__loader_all_kept_bytes(const fby_loader *l);

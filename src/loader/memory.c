@@ -208,7 +208,10 @@ uint64_t fby__loader_epoch_bytes(const fby_loader *l)
     return all ? bytes * fby__plan_world_size(l->plan) : bytes + largest * (fby__plan_streams(l->plan) - 1); /* cut by streams */
 }
 
-/* Held from open to close, whatever the plan: the workers' scratch and arrays, the dataset's index. */
+/* Of this epoch and the next. */
+uint64_t fby__loader_anew_bytes(const fby_loader *l) { return 2 * fby__plan_anew_bytes(l->plan); }
+
+/* Held from open to close, whatever the plan: the workers' scratch and arrays, the dataset's index, the orders of sources that begin anew. */
 uint64_t fby__loader_fixed_bytes(const fby_loader *l)
 {
     const fby__worker *w = NULL;
@@ -217,7 +220,7 @@ uint64_t fby__loader_fixed_bytes(const fby_loader *l)
     uint64_t arrays = l->config.batch_size * (sizeof *w->item + sizeof *w->sample + sizeof *w->block_row + sizeof *w->first_row +
                                               sizeof *w->n_rows + sizeof *w->row + sizeof *w->entry + sizeof *w->id + sizeof *w->repeats) +
                       fby__made_arrays_bytes(l) + l->outputs.made_scratch_bytes + fby__plan_pool_bytes(l->plan);
-    uint64_t sources = 0;
+    uint64_t sources = fby__loader_anew_bytes(l);
     for (uint32_t i = 0; i < l->n_sources; i++)
         sources += fby__dataset_memory_bytes(l->sources[i].ds) + fby__samples_memory_bytes(l->sources[i].samples);
     return (uint64_t)l->config.n_threads * (l->memory.worker_bytes + arrays) + l->outputs.made_bytes + sources + n_spans * sizeof *spans;

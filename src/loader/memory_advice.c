@@ -127,6 +127,14 @@ static void advise_all(trial *t, char *out, size_t n)
 fby_status fby__loader_refuse_budget(fby_loader *l, const fby_loader_opts *opts, uint64_t limit, uint64_t minimum, struct fby__weights *w,
                                      fby_error *err)
 {
+    const uint64_t anew = fby__loader_anew_bytes(l);
+    if (anew > minimum / 2)
+        return fby__fail(
+            err, FBY_E_BUDGET,
+            "a memory budget of %llu bytes (%.1f MiB) is too small: this plan needs at least %llu bytes (%.1f MiB), of which "
+            "%.1f MiB are the orders of sources that an epoch begins anew, again and again. Give small sources smaller weights, "
+            "end epochs sooner by stop, or raise memory",
+            (unsigned long long)limit, MIB(limit), (unsigned long long)minimum, MIB(minimum), MIB(anew));
     trial t = {.l = l, .opts = *opts, .limit = limit, .w = w};
     char advice[480] = "", diversity[120] = "";
     int used = 0;

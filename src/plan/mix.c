@@ -180,6 +180,8 @@ static fby_status check_mix_opts(const fby__mix_opts *m, const fby__plan_opts *o
                                  m->sources[i].name, w);
             sum += w;
         }
+        if (isinf(sum))
+            return fby__fail(err, FBY_E_ARG, "the weights of epoch %" PRIu32 " have no finite sum: divide all of them by one number", e);
         if (!(sum > 0))
             return fby__fail(err, FBY_E_ARG, "all weights of epoch %" PRIu32 " are 0: at least one weight must be above 0", e);
     }
@@ -412,6 +414,19 @@ uint64_t fby__mix_reads_of(const fby__plan *plan, uint32_t block)
         *(plan->mix->first_block[middle] <= block ? &lo : &hi) = middle;
     }
     return plan->mix->passes[lo];
+}
+
+uint64_t fby__plan_anew_bytes(const fby__plan *plan)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; plan->mix && i < plan->mix->n; i++) {
+        const uint64_t items = fby__plan_item_limit(plan->mix->source[i]);
+        const uint64_t each = sizeof(fby__mix_pass) + sizeof(fby__epoch) + plan->n_streams * (4 * sizeof(uint64_t)) +
+                              items * (sizeof(fby__plan_item) + 2 * sizeof(fby__plan_phase) + 8 * sizeof(uint32_t)); /* a phase an item */
+        const uint64_t anew = plan->mix->passes[i] ? plan->mix->passes[i] - 1 : 0;
+        total = fby__min_u64(total + anew * each, UINT64_MAX / 8); /* each * passes are below 2^31 * 2^9 * 2^16 */
+    }
+    return total;
 }
 
 /* Of each pass a source's blocks, cut at other places. */

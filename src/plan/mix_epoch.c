@@ -250,6 +250,23 @@ static bool phase_batches(const fby__epoch *epoch, uint32_t p, fby__plan_phase *
     return used;
 }
 
+/* Those of a source in the rank's stream s, in order, so that each is looked for from the one before it on. */
+static void list_source(fby__epoch *epoch, uint32_t source, uint32_t s, listed *list)
+{
+    fby__mix_epoch *mix = epoch->mix;
+    uint64_t from = 0;
+    for (uint32_t p = mix->first_pass[source]; p < mix->first_pass[source + 1] && !fby__cancelled(); p++) {
+        const fby__epoch *order = mix->passes[p].order;
+        for (uint32_t k = order->stream_start[s]; k < order->stream_start[s + 1]; k++) {
+            const uint32_t own = order->stream_phases[k];
+            fby__plan_phase phase = order->phases[own];
+            mix->passes[p].phase[own] = UINT32_MAX;
+            if (phase_batches(epoch, p, &phase, &from))
+                list[epoch->n_phases++] = (listed){phase, p, own};
+        }
+    }
+}
+
 static fby_status list_phases(fby__epoch *epoch, fby_error *err)
 {
     fby__mix_epoch *mix = epoch->mix;
@@ -265,18 +282,13 @@ static fby_status list_phases(fby__epoch *epoch, fby_error *err)
         fby__free(list);
         return fby__fail_nomem(err, "order of an epoch");
     }
-    for (uint32_t p = 0; p < mix->n_passes; p++) {
-        const fby__epoch *order = mix->passes[p].order;
-        for (uint32_t s = 0; s < epoch->n_streams; s++) {
-            uint64_t from = 0;
-            for (uint32_t k = order->stream_start[s]; k < order->stream_start[s + 1]; k++) {
-                const uint32_t own = order->stream_phases[k];
-                fby__plan_phase phase = order->phases[own];
-                mix->passes[p].phase[own] = UINT32_MAX;
-                if (phase_batches(epoch, p, &phase, &from))
-                    list[epoch->n_phases++] = (listed){phase, p, own};
-            }
-        }
+    for (uint32_t i = 0; i < mix->deal.n; i++)
+        for (uint32_t s = 0; s < epoch->n_streams && !fby__cancelled(); s++)
+            list_source(epoch, i, s, list);
+    const fby_status status = fby__cancel_check(err);
+    if (status != FBY_OK) {
+        fby__free(list);
+        return status;
     }
     if (epoch->n_phases > 1)
         qsort(list, epoch->n_phases, sizeof *list, compare_listed);

@@ -222,6 +222,9 @@ const fby__plan *fby__plan_source(const fby__plan *plan, uint32_t source); /* th
 uint32_t fby__plan_source_first(const fby__plan *plan, uint32_t source);   /* its first block; of n_sources: the number of blocks */
 uint64_t fby__plan_mix_hash(const fby__plan *plan);                        /* of weights and stop, never 0; 0 where it is no mixture */
 
+/** About the most that an epoch's orders of a mixture's sources take, the first of each source aside: 0 where none begins anew. */
+uint64_t fby__plan_anew_bytes(const fby__plan *plan);
+
 /** What an epoch of a mixture has of a source. */
 typedef struct fby__mix_counts {
     uint64_t n_samples; /* over all ranks, wrapped ones aside */

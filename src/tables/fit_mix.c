@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "base/sized.h"
 #include "dataset/dataset.h"
@@ -35,7 +36,7 @@ static bool same_proportions(const double *a, const double *b, size_t n)
         sum_b += b[i];
     }
     for (size_t i = 0; i < n; i++)
-        if (fabs(a[i] * sum_b - b[i] * sum_a) > 1e-12 * sum_a * sum_b)
+        if (fabs(a[i] / sum_a - b[i] / sum_b) > 1e-12)
             return false;
     return true;
 }
@@ -55,6 +56,8 @@ static fby_status find_shares(const fby_mix *mix, fitted_source *parts, fby_erro
                              parts[i].share);
         sum += parts[i].share;
     }
+    if (isinf(sum))
+        return fby__fail(err, FBY_E_ARG, "the weights of the mixture have no finite sum: divide all of them by one number");
     if (!(sum > 0))
         return fby__fail(err, FBY_E_ARG, "the sources of the mixture have no samples, or weights of 0");
     for (size_t i = 0; i < mix->n_sources; i++)
@@ -75,7 +78,7 @@ static double rows_of(const fby_samples *samples)
         rows = (double)n * (double)fby_samples_max_rows(samples);
     else
         for (uint32_t b = 0; b < fby__dataset_block_count(ds); b++)
-            for (uint64_t i = 0; i < fby__samples_of_block(samples, b); i++) {
+            for (uint64_t i = 0; i < fby__samples_of_block(samples, b) && !fby__cancelled_at(i); i++) {
                 fby__samples_at(samples, b, i, &first, &many);
                 rows += (double)many;
             }
@@ -93,11 +96,12 @@ static fby_status fit_part(const fby_mix_source *source, const fby_fit_opts *opt
     if (!(out->moments = fby__calloc(n, sizeof *out->moments)))
         return fby__fail_nomem(err, "the moments");
     const fby_status status = fby_fit_moments(ds, &own, out->moments, err);
-    if (status != FBY_OK)
+    if (status != FBY_OK) {
         fby__error_context(err, "source '%s'", source->name);
-    else
-        out->rows = rows_of(source->samples);
-    return status;
+        return status;
+    }
+    out->rows = rows_of(source->samples);
+    return fby__cancel_check(err); /* else they may not have been counted to the end */
 }
 
 /* Of one column or place of all sources. */

@@ -126,16 +126,18 @@ DATASET_WORDS = {
 
 _EACH_SOURCE = "it is done to the samples of a source, before they are mixed: fb.mix({'a': a.split(…)['train'], 'b': b.select(…)})"
 MIX_ATTRIBUTES = {
-    **dict.fromkeys(("split", "select", "filter", "limit", "take", "oversample", "resample", "random_split", "map"), _EACH_SOURCE),
+    **dict.fromkeys(("rows", "windows", "groups", "cells", "split", "select", "filter", "limit", "take"), _EACH_SOURCE),
+    **dict.fromkeys(("oversample", "resample", "random_split", "map"), _EACH_SOURCE),
     **dict.fromkeys(("dataset", "columns", "schema"), "each source has its own: mixture.sources['a'].dataset"),
     **dict.fromkeys(("batch", "shuffle", "dataloader", "to_torch", "iter_batches", "repeat"), _LOADER),
 }
 MIX_WORDS = {
-    **dict.fromkeys(("probabilities", "proportions", "ratios", "p"), "weights={'a': 3, 'b': 1} says how often each source comes relative to the others"),
+    **dict.fromkeys(("probabilities", "proportion", "proportions", "ratios", "p"),
+                    "weights={'a': 3, 'b': 1} says how often each source comes relative to the others"),
     **dict.fromkeys(("stopping_strategy", "stop_strategy", "until"), "stop='first' ends with the first source, 'all' when every sample came"),
     **dict.fromkeys(("n_samples", "length", "epoch_size"), "stop=100_000 ends an epoch after so many samples"),
     **dict.fromkeys(("seed", "batch_size", "outputs"), "it belongs to the loader: fb.mix({…}).loader(outputs, batch_size=512, seed=1)"),
-}
+}  # fmt: skip
 
 _TORCH = ("torch.utils.data", "torchdata.")
 

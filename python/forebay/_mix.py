@@ -76,8 +76,8 @@ class Mix(Known):
         """Make a loader of shuffled batches: ``mixture.loader(outputs, batch_size=…, memory=…)``.
 
         The parameters are those of :class:`forebay.Loader`. `outputs` are for all sources, or {source: outputs} with the same names for each, as
-        where columns are called differently. Not for mixtures: `part`, `diversity_files`, `max_superbatch_batches`, `batch_elements`,
-        `bucket_samples`, and samples that are drawn anew in each epoch.
+        where columns are called differently: a dict whose keys are the sources is always that. Not for mixtures: `part`, `diversity_files`,
+        `max_superbatch_batches`, `batch_elements`, `bucket_samples`, and samples that are drawn anew in each epoch.
 
         Examples
         --------
@@ -100,7 +100,9 @@ class Mix(Known):
         return self.names
 
     def _rows_of(self, outputs: Any) -> list[Any]:
-        by_source = isinstance(outputs, Mapping) and any(isinstance(each, Mapping) for each in outputs.values())
+        by_source = isinstance(outputs, Mapping) and (
+            set(outputs) == set(self._sources) or any(isinstance(each, Mapping) for each in outputs.values())
+        )
         if by_source:
             _same_names(outputs, self._sources, "outputs")
         rows = []
@@ -169,13 +171,23 @@ def _weights_of(given: Any, sources: Mapping[str, Any]) -> tuple[dict[str, float
     for row in rows:
         _same_names(row, sources, "weights")
         for name, weight in row.items():
-            if isinstance(weight, (bool, str)) or not hasattr(weight, "__float__"):
-                raise TypeError(f"weights[{name!r}]={weight!r}: a number from 0 on is expected")
-            if not 0 <= float(weight) < float("inf"):
+            if not 0 <= _number(name, weight) < float("inf"):
                 raise ValueError(f"weights[{name!r}]={weight!r}: a number from 0 on is expected")
-        if not any(float(weight) for weight in row.values()):
-            raise ValueError("weights are all 0: at least one weight must be above 0")
+        total = sum(map(float, row.values()))
+        if not 0 < total < float("inf"):
+            raise ValueError(
+                "weights have no finite sum: divide all of them by one number" if total else "weights are all 0: at least one weight must be above 0"
+            )
     return tuple({name: float(row[name]) for name in sources} for row in rows)
+
+
+def _number(name: str, weight: Any) -> float:
+    try:
+        if not isinstance(weight, (bool, str, bytes)):
+            return float(weight)
+    except TypeError:  # an array, a list: what floats are not made of
+        pass
+    raise TypeError(f"weights[{name!r}]={weight!r}: a number from 0 on is expected")
 
 
 @advised(words=MIX_WORDS)
@@ -214,12 +226,13 @@ def mix(sources: Mapping[str, Samples | Dataset], *, weights: Weights = None, st
         raise ValueError("a mixture of no sources: name at least one, fb.mix({'a': samples})")
     taken: dict[str, Samples] = {}
     for name, samples in sources.items():
-        if not isinstance(name, str) or not name:
-            raise TypeError(f"a source is named by a str that is not empty, not by {name!r}")
+        if not isinstance(name, str) or not name or "\0" in name:
+            raise TypeError(f"a source is named by a str that is not empty and has no NUL, not by {name!r}")
         if not isinstance(samples, (Samples, Dataset)):
             hints = {Mix: "; mix its sources too", Loader: "; mix samples, and make a loader of the mixture"}
             raise TypeError(f"source {name!r}: samples are expected, not {type(samples).__name__}{hints.get(type(samples), '')}")
         taken[name] = samples.rows() if isinstance(samples, Dataset) else samples
     if isinstance(stop, str) and stop not in ("first", "all"):
-        raise ValueError(f"stop={stop!r}: use 'first', 'all', or a number of samples")
+        near = next((f": did you mean {word!r}?" for word in ("first", "all") if stop.startswith(word)), "")  # first_exhausted, all_exhausted
+        raise ValueError(f"stop={stop!r}: use 'first', 'all', or a number of samples{near}")
     return Mix(taken, _weights_of(weights, taken), stop if isinstance(stop, str) else count(stop, "stop", 1, 2**62))

@@ -272,6 +272,17 @@ static fby_status check_numbers(const fby_loader_state *now, const fby_loader_st
     return FBY_OK;
 }
 
+static fby_status check_mix(const fby_loader_state *now, const fby_loader_state *s, fby_error *err)
+{
+    if (s->mix == now->mix)
+        return FBY_OK;
+    if (s->mix && now->mix)
+        return fby__fail(err, FBY_E_ARG,
+                         "the state was saved with a mixture of other weights, or with another stop: the order would be another");
+    return fby__fail(err, FBY_E_ARG, "the state was saved over %s, this loader is over %s: the order would be another",
+                     s->mix ? "a mixture" : "one data set", s->mix ? "one data set" : "a mixture");
+}
+
 static fby_status check_global_batch(const fby_loader *l, const fby_loader_state *s, fby_error *err)
 {
     uint64_t now = fby__plan_global_batch(l->plan), world = fby__plan_world_size(l->plan);
@@ -346,6 +357,7 @@ static fby_status check_options(fby_loader *l, const fby_loader_state *s, fby_er
         return fby__fail(err, FBY_E_ARG,
                          "the state was saved with shuffle '%s', this loader has '%s' in effect: the order would be another",
                          fby__shuffle_words[s->shuffle], fby__shuffle_words[now.shuffle]);
+    FBY__TRY(check_mix(&now, s, err));
     FBY__TRY(check_numbers(&now, s, err));
     FBY__TRY(check_global_batch(l, s, err));
     bool drops = (s->tail == FBY_TAIL_DROP) != (now.tail == FBY_TAIL_DROP);

@@ -7,6 +7,8 @@
 #include "base/sized.h"
 #include "options/options.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define SOURCE_DOMAIN 0x6d6978u /* "mix" */
@@ -80,9 +82,21 @@ uint64_t fby__source_seed(const fby__loader_source *in)
     return l->n_sources == 1 ? l->config.seed : fby__random_u64(l->config.seed, (uint64_t)(in - l->sources), SOURCE_DOMAIN);
 }
 
+/* "(B, 3, 8)", as the outputs of a loader are printed; L is the length of the batch's longest sample. */
+static const char *shape_text(const fby__batch_output *o, char out[static 200])
+{
+    static const char *const BEGIN[] = {[FBY_LAYOUT_RAGGED] = "packed (rows", [FBY_LAYOUT_PADDED] = "padded (B, L"};
+    int n = snprintf(out, 200, "%s%s", o->bytes ? "strings " : "", fby__batch_output_varies(o) ? BEGIN[o->layout] : "(B");
+    for (int32_t d = 0; d < o->ndim_inner; d++)
+        n += snprintf(out + n, 200 - (size_t)n, ", %" PRId64, o->inner[d]);
+    (void)snprintf(out + n, 200 - (size_t)n, ")");
+    return out;
+}
+
 /* Is an output of another source like that of the first, which is named `of`? */
 static fby_status check_alike(const char *of, const fby__batch_output *first, const fby__batch_output *o, fby_error *err)
 {
+    char here[200], there[200];
     const bool same_shape = o->layout == first->layout && o->ndim_inner == first->ndim_inner && o->bytes == first->bytes &&
                             memcmp(o->inner, first->inner, (size_t)o->ndim_inner * sizeof *o->inner) == 0;
     if (strcmp(o->name, first->name) != 0)
@@ -92,17 +106,37 @@ static fby_status check_alike(const char *of, const fby__batch_output *first, co
         return fby__fail(err, FBY_E_ARG, "output '%s' is %s, and of source '%s' %s: say which dtype it should have", o->name,
                          fby_dtype_name(o->dtype), of, fby_dtype_name(first->dtype));
     if (!same_shape)
-        return fby__fail(err, FBY_E_ARG, "output '%s' has another shape or layout than that of source '%s'", o->name, of);
+        return fby__fail(err, FBY_E_ARG, "output '%s' has another shape or layout than that of source '%s': %s, and there %s", o->name, of,
+                         shape_text(o, here), shape_text(first, there));
     if (o->max_rows != first->max_rows || o->multiple_of != first->multiple_of || o->pad_to_max != first->pad_to_max ||
         o->want_lengths != first->want_lengths || o->text != first->text || memcmp(&o->pad, &first->pad, sizeof o->pad) != 0)
         return fby__fail(err, FBY_E_ARG, "output '%s' is padded or cut in another way than that of source '%s'", o->name, of);
     return FBY_OK;
 }
 
+static bool has_output(const fby__batch_shape *shape, const char *name)
+{
+    uint32_t i = 0;
+    while (i < shape->n_outputs && strcmp(shape->outputs[i].name, name) != 0)
+        i++;
+    return i < shape->n_outputs;
+}
+
+/* The first output of `more` that `fewer` lacks. There is one: no name is given twice. */
+static const char *lacking(const fby__batch_shape *more, const fby__batch_shape *fewer)
+{
+    uint32_t i = 0;
+    while (has_output(fewer, more->outputs[i].name))
+        i++;
+    return more->outputs[i].name;
+}
+
 static fby_status check_shape(const char *of, const fby__batch_shape *first, const fby__batch_shape *shape, fby_error *err)
 {
+    const bool more = shape->n_outputs > first->n_outputs;
     if (shape->n_outputs != first->n_outputs)
-        return fby__fail(err, FBY_E_ARG, "there are %u outputs, and source '%s' has %u", shape->n_outputs, of, first->n_outputs);
+        return fby__fail(err, FBY_E_ARG, "there are %u outputs, and source '%s' has %u: '%s' is only %s", shape->n_outputs, of,
+                         first->n_outputs, more ? lacking(shape, first) : lacking(first, shape), more ? "here" : "there");
     for (uint32_t i = 0; i < first->n_outputs; i++)
         FBY__TRY(check_alike(of, &first->outputs[i], &shape->outputs[i], err));
     return FBY_OK;

@@ -337,7 +337,7 @@ static fby_status one_data_set(const fby_pipeline *p, const char *what, fby_erro
     return p->mix.n_sources == 0 ? FBY_OK
                                  : fby__fail(err, FBY_E_ARG,
                                              "%s: the file describes a mixture: each of its sources has %s of its own: ask for one "
-                                             "of the sources",
+                                             "of the sources, or name the files of one",
                                              p->file, what);
 }
 

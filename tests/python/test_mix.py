@@ -171,7 +171,9 @@ def test_a_state_names_the_source_that_is_another(sources):
     with loader(other) as changed:
         refused(lambda: changed.load_state_dict(state), fb.ChangedError, "source 'c'")
     with loader(memory, weights={"a": 1, "b": 2, "c": 3}) as weighed:
-        refused(lambda: weighed.load_state_dict(state), ValueError, "a mixture whose weights and stop")
+        refused(lambda: weighed.load_state_dict(state), ValueError, "a mixture of other weights, or with another stop")
+    with memory["a"].loader("x", batch_size=8, framework="numpy") as single, fb.mix({"a": memory["a"]}).loader("x", batch_size=8, framework="numpy") as one:
+        refused(lambda: one.load_state_dict(single.state_dict()), ValueError, "saved over one data set, this loader is over a mixture")
 
 
 def test_what_there_is_is_printed_and_pickles(sources):
@@ -220,6 +222,27 @@ def test_outputs_for_all_sources_windows_and_columns_by_default():
         assert next(iter(loader))["x"].shape == (10, 4)
 
 
+def test_groups_splits_and_lookups_are_of_each_source():
+    """The same keys mean other events, of other lengths, in each source; half of the events of either come."""
+    lengths, tables, sources = {"a": 4, "b": 6}, {}, {}
+    for factor, (name, n) in enumerate(lengths.items(), 1):
+        ds = fb.open({"event": np.repeat(np.arange(40), n), "x": np.arange(40 * n, dtype="f4")})
+        sources[name] = ds.groups("event").split(train=range(0, 40, 2), rest=range(1, 40, 2), by="event")["train"]
+        tables[name] = pa.table({"event": np.arange(40), f"v{name}": np.arange(40) * factor})
+    outputs = {
+        name: {"x": fb.col("x").padded(6), "v": fb.lookup(tables[name], on="event", columns=f"v{name}"), "event": fb.col("event").first(), "from": fb.source()}
+        for name in lengths
+    }
+    seen = []
+    with fb.mix(sources, stop="all").loader(outputs, batch_size=7, framework="numpy") as loader:
+        for batch in loader:
+            for s, event, v, values, mask in zip(batch["from"], batch["event"], batch["v"], batch["x"].values, batch["x"].mask):
+                n = lengths["ab"[s]]
+                assert v == event * (s + 1) and mask.sum() == n and (values[:n] == np.arange(event * n, event * n + n)).all()
+                seen.append((int(s), int(event)))
+    assert sorted(seen) == [(s, event) for s in (0, 1) for event in range(0, 40, 2)]
+
+
 def test_mixtures_that_say_nothing_are_refused(sources):
     table = sources["table"]
     two = {"a": table, "b": sources["array"]}
@@ -232,6 +255,13 @@ def test_mixtures_that_say_nothing_are_refused(sources):
     refused(lambda: fb.mix(two, weights={"a": 1, "b": -1}), ValueError, "weights['b']=-1", "from 0 on")
     refused(lambda: fb.mix(two, weights={"a": 0, "b": 0}), ValueError, "weights are all 0")
     refused(lambda: fb.mix(two, weights={"a": 1, "b": float("nan")}), ValueError, "weights['b']=nan")
+    refused(lambda: fb.mix(two, weights={"a": 1e308, "b": 1e308}), ValueError, "weights have no finite sum", "divide all of them")
+    refused(lambda: fb.mix(two, weights={"a": 1, "b": np.array([1, 2])}), TypeError, "weights['b']=array([1, 2])", "a number from 0 on")
+    refused(lambda: fb.mix({"a\0": table}), TypeError, "has no NUL")
+    refused(lambda: fb.mix(two, stop="all_exhausted"), ValueError, "did you mean 'all'?")
+    refused(lambda: fb.mix(two, stop="first_exhausted"), ValueError, "did you mean 'first'?")
+    refused(lambda: fb.mix(two, proportion={"a": 1, "b": 1}), TypeError, "weights=")
+    refused(lambda: fb.mix(two).windows(4), AttributeError, "before they are mixed")
     refused(lambda: fb.mix(two, weights=[0.5, 0.5]), TypeError, "weights are a dict")
     refused(lambda: fb.mix(two, weights=[]), TypeError, "weights are a dict")
     refused(lambda: fb.mix(two, stop="last"), ValueError, "stop='last'", "'first', 'all'")
@@ -248,13 +278,16 @@ def test_outputs_that_differ_name_both_sources(sources):
         return lambda: two.loader({"a": a, "b": b}, batch_size=8, framework="numpy")
 
     refused(given({"x": "x"}, {"x": "id"}), ValueError, "source 'b': output 'x' is int64, and of source 'a' float32")
-    refused(given({"x": "x"}, {"x": fb.col(["x", "x"])}), ValueError, "source 'b': output 'x' has another shape", "source 'a'")
+    refused(given({"x": "x"}, {"x": fb.col(["x", "x"])}), ValueError, "source 'b': output 'x' has another shape", "source 'a': (B, 2), and there (B)")
     refused(given({"x": "x", "y": "x"}, {"x": "x"}), ValueError, "output 'y' is one of source 'a' and not of source 'b'")
     refused(given({"x": "x"}, {"x": "x", "y": "x"}), ValueError, "output 'y' is one of source 'b' and not of source 'a'")
     refused(given({"x": "x"}, {"x": "flow"}), fb.SchemaError, "source 'b'", "flow")
     refused(given({"x": fb.encode("id")}, {"x": fb.encode("id")}), ValueError, "stand for other names in source 'b' than in source 'a'")
     refused(lambda: two.loader({"a": {"x": "x"}, "c": {"x": "x"}}, batch_size=8), ValueError, "outputs: 'c' is no source")
     refused(lambda: two.loader({"a": {"x": "x"}}, batch_size=8), ValueError, "outputs: source 'b' is missing")
+    refused(lambda: two.loader(batch_size=8), ValueError, "source 'b': there are 2 outputs, and source 'a' has 3: 's' is only there")
+    with two.loader({"a": ["x"], "b": ["x"]}, batch_size=8, framework="numpy") as loader:  # lists, too: outputs of each source, none that are called a and b
+        assert list(loader.outputs) == ["x"]
     with two.loader({"a": {"x": "x", "i": "id"}, "b": {"i": "id", "x": "x"}}, batch_size=8, framework="numpy") as loader:  # in any order
         assert list(loader.outputs) == ["x", "i"]
 
@@ -330,6 +363,9 @@ def test_what_cannot_be_fitted_over_a_mixture_is_said(sources):
     ):
         with pytest.raises(error, match=text):
             call()
+    tiny = [{name: weight * 1e-200 for name, weight in row.items()} for row in changing]
+    with pytest.raises(fb.UnsupportedError, match="differ from epoch to epoch"):
+        fb.fit(fb.mix(sources, weights=tiny), "id")
     same = [{"table": 1, "array": 1, "frame": 0}, {"table": 2, "array": 2, "frame": 0}]
     assert fb.fit(fb.mix(sources, weights=same), "x") == fb.fit(fb.mix(sources, weights=same[0]), "x")  # a source without weight is not read
 
@@ -366,6 +402,42 @@ def test_padding_is_reported_by_source():
     ) as loader:
         by_source = {s.name: s.padding for s in loader.report().sources}
     np.testing.assert_allclose(list(by_source.values()), [0, 2 / 3], atol=1e-9)
+
+
+def test_the_orders_of_a_source_that_begins_anew_are_in_the_budget():
+    """Measured from outside; and refused before they are made."""
+    code = '''
+import sys
+import numpy as np
+import forebay as fb
+
+def resident():
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM"))
+
+few, many = fb.open({"x": np.zeros(1, "f4")}).rows(), fb.open({"x": np.zeros(100_000, "f4")}).rows()
+def loader(weight, **options):
+    mixture = fb.mix({"few": few, "many": many}, weights={"few": weight, "many": 1}, stop="all")
+    return mixture.loader("x", batch_size=512, threads=1, framework="numpy", **options)
+with loader(0.00001, memory="1GiB") as once:
+    least = once.report().budget_minimum_bytes
+    list(once)
+before = resident()
+with loader(0.1, memory="1GiB") as often:
+    asked = often.report().budget_minimum_bytes - least
+    list(often)
+print(resident() - before, asked)
+try:
+    loader(0.1, memory=least)
+except fb.BudgetError as error:
+    print(error)
+'''
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    figures, message = done.stdout.splitlines()
+    taken, asked = map(int, figures.split())
+    assert 10 << 20 < taken <= asked < 4 * taken
+    assert "the orders of sources that an epoch begins anew" in message and "smaller weights" in message
 
 
 def test_the_stated_minimum_is_enough(sources):

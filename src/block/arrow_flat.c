@@ -1,10 +1,9 @@
 /* Arrow arrays as a list of buffers: see arrow_flat.h. */
 #include "block/arrow_flat.h"
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "block/arrow.h"
-
-#include <assert.h>
 
 /* ---- bits ---- */
 
@@ -203,41 +202,86 @@ static void borrowed_release(struct ArrowArray *array)
     *array = (struct ArrowArray){0};
 }
 
+/* What is left of the lists. */
 typedef struct reading {
-    const fby__arrow_flat_node *node;
-    const fby__bytes *buffer;
+    const fby__arrow_flat_node *node, *last_node;
+    const fby__bytes *buffer, *last_buffer;
     fby_error *err;
 } reading;
 
-static fby_status read_node(reading *r, const struct ArrowSchema *schema, int64_t rows, bool is_batch, struct ArrowArray *out)
+static fby_status fail_shape(fby_error *err) { return fby__fail(err, FBY_E_FORMAT, "a record batch's buffers do not fit its columns"); }
+
+/* Are n + 1 offsets as flatten() writes them: from 0 on, in order? Then *out_last is what they lead to. */
+static bool offsets_hold(const fby__bytes *offsets, bool wide, uint64_t n, uint64_t *out_last)
+{
+    const uint64_t width = wide ? 8 : 4;
+    int64_t last = 0;
+    if (offsets->n / width != n + 1 || offsets->n % width)
+        return false;
+    for (uint64_t i = 0; i <= n; i++) {
+        const int64_t at = wide ? ((const int64_t *)(const void *)offsets->data)[i] : ((const int32_t *)(const void *)offsets->data)[i];
+        if (at < last || (i == 0 && at != 0))
+            return false;
+        last = at;
+    }
+    *out_last = (uint64_t)last;
+    return true;
+}
+
+/* Does a node of n elements have the buffers that flatten() gives it? *out_below: how many elements each of its children has. */
+static bool buffers_fit(const fby__arrow_format *format, const fby__bytes *buffers, uint64_t n, uint64_t nulls, uint64_t *out_below)
+{
+    const bool wide = format->storage == FBY__ARROW_VAR64 || format->storage == FBY__ARROW_LIST64;
+    *out_below = n;
+    if (format->storage == FBY__ARROW_NULL)
+        return nulls == n;
+    if (n > INT64_MAX - 7 || nulls > n || buffers[0].n != (nulls ? (n + 7) / 8 : 0))
+        return false;
+    switch (format->storage) {
+    case FBY__ARROW_BITS: return buffers[1].n == (n + 7) / 8;
+    case FBY__ARROW_FIXED:
+        return format->width ? buffers[1].n / format->width == n && buffers[1].n % format->width == 0 : buffers[1].n == 0;
+    case FBY__ARROW_VAR32:
+    case FBY__ARROW_VAR64: return offsets_hold(&buffers[1], wide, n, out_below) && buffers[2].n == *out_below;
+    case FBY__ARROW_LIST32:
+    case FBY__ARROW_LIST64: return offsets_hold(&buffers[1], wide, n, out_below);
+    case FBY__ARROW_FIXED_LIST: return fby__mul_u64_checked(n, (uint64_t)format->field.list_size, out_below);
+    default: return format->storage == FBY__ARROW_STRUCT;
+    }
+}
+
+/* n elements; the batch itself has no node. */
+static fby_status read_node(reading *r, const struct ArrowSchema *schema, uint64_t n, bool is_batch, struct ArrowArray *out)
 {
     fby__arrow_format format;
+    uint64_t below = n;
     FBY__TRY(fby__arrow_format_parse(schema->format, &format, r->err));
     const uint32_t n_buffers = fby__arrow_fixed_buffers(format.storage);
     FBY__TRY(fby__arrow_array_create(n_buffers, schema->n_children, out, r->err));
     out->release = borrowed_release;
-    out->length = rows;
+    out->length = (int64_t)n;
     if (!is_batch) {
-        out->length = (int64_t)r->node->n;
+        if (r->node == r->last_node || r->node->n != n || (size_t)(r->last_buffer - r->buffer) < n_buffers ||
+            !buffers_fit(&format, r->buffer, n, r->node->nulls, &below))
+            return fail_shape(r->err);
         out->null_count = (int64_t)r->node->nulls;
         r->node++;
         for (uint32_t i = 0; i < n_buffers; i++, r->buffer++)
-            out->buffers[i] = i == 0 && format.storage != FBY__ARROW_NULL && out->null_count == 0 ? NULL : r->buffer->data;
+            out->buffers[i] = i == 0 && out->null_count == 0 ? NULL : r->buffer->data;
     }
     for (int64_t i = 0; i < schema->n_children; i++)
-        FBY__TRY(read_node(r, schema->children[i], 0, false, out->children[i]));
+        FBY__TRY(read_node(r, schema->children[i], below, false, out->children[i]));
     return FBY_OK;
 }
 
-fby_status fby__arrow_flat_batch(const struct ArrowSchema *schema, int64_t rows, const fby__arrow_flat_node *nodes, size_t n_nodes,
+fby_status fby__arrow_flat_batch(const struct ArrowSchema *schema, uint64_t rows, const fby__arrow_flat_node *nodes, size_t n_nodes,
                                  const fby__bytes *buffers, size_t n_buffers, struct ArrowArray *out, fby_error *err)
 {
-    reading r = {nodes, buffers, err};
+    reading r = {nodes, nodes + n_nodes, buffers, buffers + n_buffers, err};
     struct ArrowArray array = {0};
     fby_status status = read_node(&r, schema, rows, true, &array);
-    assert(status != FBY_OK || (r.node == nodes + n_nodes && r.buffer == buffers + n_buffers));
-    (void)n_nodes;
-    (void)n_buffers;
+    if (status == FBY_OK && (r.node != r.last_node || r.buffer != r.last_buffer))
+        status = fail_shape(err);
     if (status == FBY_OK)
         *out = array;
     else if (array.release)

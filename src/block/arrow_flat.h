@@ -32,10 +32,10 @@ uint64_t fby__arrow_flat_bytes(const fby__arrow_flat *flat); /* of all buffers *
 void fby__arrow_flat_fini(fby__arrow_flat *flat);
 
 /**
- * A record batch over buffers that lie in memory: nodes and buffers as fby__arrow_flat_of listed them. The array owns nothing that it points to, and
- * is trusted to fit: what another process or a disk returns is checked before.
+ * A record batch over buffers that lie in memory, aligned to 8 bytes: nodes and buffers as fby__arrow_flat_of listed them. The array owns nothing
+ * that it points to. FBY_E_FORMAT: they are not as it lists any, so that using the array would lead beyond them. Values are not looked at.
  */
-fby_status fby__arrow_flat_batch(const struct ArrowSchema *schema, int64_t rows, const fby__arrow_flat_node *nodes, size_t n_nodes,
+fby_status fby__arrow_flat_batch(const struct ArrowSchema *schema, uint64_t rows, const fby__arrow_flat_node *nodes, size_t n_nodes,
                                  const fby__bytes *buffers, size_t n_buffers, struct ArrowArray *out, fby_error *err);
 
 /** Bit i of a validity, or of booleans. */

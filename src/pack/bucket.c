@@ -1,4 +1,9 @@
-/* Rows of the pack in their new order, from buckets: a bucket, or as much of it as fits, is read from all scatter files, and stays while it is used. */
+/*
+ * Rows of the pack in their new order, from buckets: a bucket, or as much of it as fits, is read from all scatter files, and stays while it is used.
+ *
+ * Whoever may write to the folder may write a scatter file whose hashes hold. So hashes find what went wrong on a disk, and every number is
+ * compared with the plan, the schema and the size of the file before it is used.
+ */
 #include "base/checked.h"
 #include "pack/pack_impl.h"
 
@@ -9,6 +14,7 @@
 #include <unistd.h>
 
 #define NOWHERE UINT32_MAX
+#define HEAD_BYTES (3 * sizeof(uint64_t)) /* of a segment: rows, nodes, buffers */
 
 /* Of the bucket in a scatter file. */
 typedef struct part {
@@ -38,6 +44,11 @@ static fby_status damaged(const char *path, fby_error *err)
     return fby__fail(err, FBY_E_FORMAT, "'%s' is damaged: remove it, and pack again", path);
 }
 
+static fby_status fail_missing(const fby__pack *p, fby_error *err)
+{
+    return fby__fail(err, FBY_E_FORMAT, "the files in '%s' do not hold all rows: remove it, and pack again", p->work);
+}
+
 /* ---- where a bucket's rows are ---- */
 
 static fby_status open_scatter(const fby__pack *p, uint32_t k, char **out_path, int *out_fd, fby_error *err)
@@ -57,8 +68,9 @@ static fby_status open_scatter(const fby__pack *p, uint32_t k, char **out_path, 
 
 static bool read_whole(int fd, void *out, size_t n, uint64_t at) { return pread(fd, out, n, (off_t)at) == (ssize_t)n; }
 
-/* The bucket's segments in one file: one a run. */
-static fby_status list_parts_of(bucket_source *s, uint32_t k, int fd, const char *path, uint32_t bucket, fby_error *err)
+/* The bucket's segments in one file: one a run. *rows_left: of the bucket, that no file has had so far. */
+static fby_status list_parts_of(bucket_source *s, uint32_t k, int fd, const char *path, uint32_t bucket, uint64_t *rows_left,
+                                fby_error *err)
 {
     struct stat st;
     fby__pack_scatter_end end;
@@ -67,12 +79,17 @@ static fby_status list_parts_of(bucket_source *s, uint32_t k, int fd, const char
         end.buckets != s->p->n_buckets || end.runs > ((uint64_t)st.st_size - sizeof end) / one / end.buckets)
         return damaged(path, err);
     const uint64_t index = (uint64_t)st.st_size - sizeof end - end.runs * end.buckets * one;
+    uint64_t left = index; /* no byte is in two segments */
     for (uint64_t run = 0; run < end.runs; run++) {
         part found = {.scatter = k};
-        if (!read_whole(fd, &found.segment, one, index + (run * end.buckets + bucket) * one) || found.segment.at > index ||
-            found.segment.bytes > index - found.segment.at)
+        const fby__pack_segment *segment = &found.segment;
+        if (!read_whole(fd, &found.segment, one, index + (run * end.buckets + bucket) * one) || segment->at > index ||
+            segment->bytes > index - segment->at || segment->bytes > left || segment->rows > *rows_left ||
+            (segment->rows && segment->bytes < HEAD_BYTES))
             return damaged(path, err);
-        if (found.segment.rows == 0)
+        left -= segment->bytes;
+        *rows_left -= segment->rows;
+        if (segment->rows == 0)
             continue;
         if (fby__grow((void **)&s->parts, &s->cap_parts, s->n_parts + 1, sizeof *s->parts) != 0)
             return no_memory(err);
@@ -84,6 +101,7 @@ static fby_status list_parts_of(bucket_source *s, uint32_t k, int fd, const char
 static fby_status list_parts(bucket_source *s, uint32_t bucket, fby_error *err)
 {
     fby_status status = FBY_OK;
+    uint64_t rows_left = s->p->bucket_begin[bucket + 1] - s->p->bucket_begin[bucket];
     if (s->parts_of == bucket)
         return FBY_OK;
     s->parts_of = NOWHERE;
@@ -93,11 +111,13 @@ static fby_status list_parts(bucket_source *s, uint32_t bucket, fby_error *err)
         int fd;
         status = open_scatter(s->p, k, &path, &fd, err);
         if (status == FBY_OK)
-            status = list_parts_of(s, k, fd, path, bucket, err);
+            status = list_parts_of(s, k, fd, path, bucket, &rows_left, err);
         if (fd >= 0)
             (void)close(fd); /* it was only read */
         fby__free(path);
     }
+    if (status == FBY_OK && rows_left)
+        status = fail_missing(s->p, err);
     if (status == FBY_OK)
         s->parts_of = bucket;
     return status;
@@ -119,19 +139,18 @@ static fby_status read_bytes(const fby__pack *p, int fd, const char *path, const
     return fby__hash_equal(fby__hash(out, (size_t)segment->bytes), segment->hash) ? FBY_OK : damaged(path, err);
 }
 
-static fby_status read_segment(const fby__pack *p, const part *from, uint8_t **out, fby_error *err)
+/* *out_path is the caller's, also on failure. */
+static fby_status read_segment(const fby__pack *p, const part *from, uint8_t **out, char **out_path, fby_error *err)
 {
-    char *path;
     int fd;
     uint8_t *bytes = NULL;
-    fby_status status = open_scatter(p, from->scatter, &path, &fd, err);
+    fby_status status = open_scatter(p, from->scatter, out_path, &fd, err);
     if (status == FBY_OK && !(bytes = fby__malloc((size_t)from->segment.bytes)))
         status = no_memory(err);
     if (status == FBY_OK)
-        status = read_bytes(p, fd, path, &from->segment, bytes, err);
+        status = read_bytes(p, fd, *out_path, &from->segment, bytes, err);
     if (fd >= 0)
         (void)close(fd); /* it was only read */
-    fby__free(path);
     if (status == FBY_OK)
         *out = bytes;
     else
@@ -141,24 +160,76 @@ static fby_status read_segment(const fby__pack *p, const part *from, uint8_t **o
 
 static uint64_t padded(uint64_t n) { return (n + 7) & ~UINT64_C(7); }
 
-/* The segment's rows, and where they go in the bucket: both in its bytes, which hash as they were written. */
-static fby_status parse_segment(const fby__pack *p, const uint8_t *bytes, const uint32_t **out_where, struct ArrowArray *out,
-                                fby_error *err)
+/* `count` times `each` bytes and their padding, of what is left. */
+static bool take_bytes(fby__bytes *left, uint64_t count, uint64_t each, const uint8_t **out)
+{
+    uint64_t n;
+    *out = left->data;
+    if (!fby__mul_u64_checked(count, each, &n) || n > left->n || padded(n) > left->n)
+        return false;
+    *left = (fby__bytes){left->data + padded(n), left->n - (size_t)padded(n)};
+    return true;
+}
+
+/* n buffers, whose sizes come before them. */
+static bool take_buffers(fby__bytes *left, uint64_t n, fby__bytes *out)
+{
+    const uint8_t *sizes;
+    if (!take_bytes(left, n, sizeof(uint64_t), &sizes))
+        return false;
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t size = fby__load_u64(sizes + 8 * i);
+        if (!take_bytes(left, size, 1, &out[i].data))
+            return false;
+        out[i].n = (size_t)size;
+    }
+    return left->n == 0;
+}
+
+static bool all_below(const uint32_t *where, uint64_t n, uint64_t most)
+{
+    bool below = true;
+    for (uint64_t i = 0; i < n; i++)
+        below &= where[i] < most;
+    return below;
+}
+
+/* The segment's rows, and where they go in the bucket: both in its bytes. FBY_E_FORMAT, without a message: they are not as scatter.c writes them. */
+static fby_status parse_segment(const fby__pack *p, const uint8_t *bytes, const fby__pack_segment *segment, uint32_t bucket,
+                                const uint32_t **out_where, struct ArrowArray *out, fby_error *err)
 {
     const uint64_t rows = fby__load_u64(bytes), n_nodes = fby__load_u64(bytes + 8), n_buffers = fby__load_u64(bytes + 16);
-    const uint8_t *nodes = bytes + 24 + padded(rows * sizeof **out_where);
-    const uint8_t *sizes = nodes + n_nodes * sizeof(fby__arrow_flat_node), *at = sizes + n_buffers * sizeof(uint64_t);
-    fby__bytes *buffers = fby__calloc((size_t)n_buffers, sizeof *buffers);
+    fby__bytes left = {bytes + HEAD_BYTES, (size_t)segment->bytes - HEAD_BYTES};
+    const uint8_t *where, *nodes;
+    if (rows != segment->rows || !take_bytes(&left, rows, sizeof **out_where, &where) ||
+        !all_below((const uint32_t *)(const void *)where, rows, p->bucket_begin[bucket + 1] - p->bucket_begin[bucket]) ||
+        !take_bytes(&left, n_nodes, sizeof(fby__arrow_flat_node), &nodes) || n_buffers > left.n / sizeof(uint64_t))
+        return FBY_E_FORMAT;
+    fby__bytes *buffers = fby__calloc((size_t)n_buffers + 1, sizeof *buffers);
     if (!buffers)
         return no_memory(err);
-    for (uint64_t i = 0; i < n_buffers; i++) {
-        buffers[i] = (fby__bytes){at, (size_t)fby__load_u64(sizes + 8 * i)};
-        at += padded(buffers[i].n);
-    }
-    *out_where = (const uint32_t *)(const void *)(bytes + 24);
-    fby_status status = fby__arrow_flat_batch(&p->schema, (int64_t)rows, (const fby__arrow_flat_node *)(const void *)nodes, (size_t)n_nodes,
-                                              buffers, (size_t)n_buffers, out, err);
+    *out_where = (const uint32_t *)(const void *)where;
+    fby_status status = take_buffers(&left, n_buffers, buffers) ? FBY_OK : FBY_E_FORMAT;
+    if (status == FBY_OK)
+        status = fby__arrow_flat_batch(&p->schema, rows, (const fby__arrow_flat_node *)(const void *)nodes, (size_t)n_nodes, buffers,
+                                       (size_t)n_buffers, out, err);
     fby__free(buffers);
+    return status;
+}
+
+static fby_status load_segment(const fby__pack *p, const part *from, uint32_t bucket, uint8_t **out_bytes, const uint32_t **out_where,
+                               struct ArrowArray *out, fby_error *err)
+{
+    char *path;
+    fby_status status = read_segment(p, from, out_bytes, &path, err);
+    if (status == FBY_OK) {
+        status = parse_segment(p, *out_bytes, &from->segment, bucket, out_where, out, err);
+        if (status == FBY_E_FORMAT)
+            status = damaged(path, err);
+        if (status != FBY_OK)
+            fby__free(*out_bytes);
+    }
+    fby__free(path);
     return status;
 }
 
@@ -198,12 +269,7 @@ static fby_status load_bucket(bucket_source *s, uint32_t bucket, fby_error *err)
         uint8_t *bytes = NULL;
         const uint32_t *where = NULL;
         struct ArrowArray array;
-        FBY__TRY(read_segment(s->p, &s->parts[i], &bytes, err));
-        fby_status status = parse_segment(s->p, bytes, &where, &array, err);
-        if (status != FBY_OK) {
-            fby__free(bytes);
-            return status;
-        }
+        FBY__TRY(load_segment(s->p, &s->parts[i], bucket, &bytes, &where, &array, err));
         FBY__TRY(add_rows(s, s->p->bucket_begin[bucket], where, &array, bytes, err));
     }
     return FBY_OK;
@@ -252,7 +318,7 @@ static fby_status load(bucket_source *s, uint64_t first, uint64_t n, uint64_t en
         status = load_bucket(s, k, err);
     for (uint64_t i = 0; status == FBY_OK && i < end - first; i++)
         if (s->runs[i].batch == NOWHERE)
-            status = fby__fail(err, FBY_E_FORMAT, "files are missing in '%s': remove it, and pack again", p->work);
+            status = fail_missing(p, err);
     if (status != FBY_OK)
         s->first = s->end = 0;
     return status;

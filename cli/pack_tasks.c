@@ -28,8 +28,10 @@ int pack_read_task(pack_options *o)
 typedef struct listing {
     const pack_options *o;
     cli_table table;
-    json_t *tasks;                   /* NULL: a table */
-    uint64_t n[FBY_PACK_VERIFY + 1]; /* of each phase */
+    json_t *tasks;                             /* NULL: a table */
+    uint64_t n[FBY_PACK_VERIFY + 1];           /* of each phase */
+    fby_pack_phase order[FBY_PACK_VERIFY + 1]; /* as they came */
+    size_t n_phases;
 } listing;
 
 static json_t *names_json(const char *const *names, size_t n)
@@ -51,6 +53,8 @@ static void add_names(cli_table *table, const char *const *names, size_t n)
 static bool add_task(void *user, const fby_pack_task *t)
 {
     listing *l = user;
+    if (l->n[t->phase] == 0)
+        l->order[l->n_phases++] = t->phase;
     l->n[t->phase] = t->n;
     if (l->tasks) {
         json_t *one = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "phase", fby_pack_phase_name(t->phase), "k", (json_int_t)t->k,
@@ -99,12 +103,10 @@ static void print_script(const listing *l)
            cli_text_str(&quoted), (unsigned long long)((memory >> 20) + 256));
     printf("eval \"$pack --task plan:0\"\n");
     const char *after = "";
-    static const fby_pack_phase phases[] = {FBY_PACK_SCATTER, FBY_PACK_WRITE, FBY_PACK_VERIFY, FBY_PACK_FINISH};
-    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++)
-        if (l->n[phases[i]]) {
-            print_job(l, phases[i], after);
-            after = fby_pack_phase_name(phases[i]);
-        }
+    for (size_t i = 1; i < l->n_phases; i++) { /* but for the plan */
+        print_job(l, l->order[i], after);
+        after = fby_pack_phase_name(l->order[i]);
+    }
     printf("echo \"job $finish ends it\"\n");
     cli_text_free(&command);
     cli_text_free(&quoted);

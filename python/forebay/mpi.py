@@ -12,6 +12,7 @@ as many ranks as you like, and goes on where it was.
 from __future__ import annotations
 
 import argparse
+import collections
 import functools
 import os
 import sys
@@ -26,7 +27,7 @@ except ImportError as _error:
 from . import _options
 from ._dataset import Dataset
 from ._dataset import open as open_dataset
-from ._pack import PHASES, Pack, pack_task, pack_tasks
+from ._pack import Pack, pack_task, pack_tasks
 from ._pipeline import pipeline
 from ._samples import Samples
 
@@ -98,10 +99,10 @@ def _pack(open_source: Callable[[], "Dataset | Samples"], to: Union[str, "os.Pat
     ranks = _Ranks(_mpi.COMM_WORLD if comm is None else comm)
     dataset = functools.cache(open_source)
 
-    def plan() -> list[int]:
+    def plan() -> list[tuple[str, int]]:
         pack_task(dataset(), to, "plan:0", **options)
         listed = pack_tasks(dataset(), to, **options)
-        return [sum(task.phase == phase for task in listed) for phase in PHASES]
+        return list(collections.Counter(task.phase for task in listed).items())  # in the order that they run in
 
     def dealt(phase: str, n: int) -> None:
         for k in range(ranks.rank, n, ranks.size):
@@ -110,8 +111,8 @@ def _pack(open_source: Callable[[], "Dataset | Samples"], to: Union[str, "os.Pat
             pack_task(dataset(), to, f"{phase}:{k}", **options)
 
     try:
-        counts = ranks.first(plan)  # the others open the source when its index is in the cache
-        for phase, n in zip(PHASES[1:-1], counts[1:-1]):
+        phases = ranks.first(plan)  # the others open the source when its index is in the cache
+        for phase, n in phases[1:-1]:
             ranks.together(functools.partial(dealt, phase, n))
         return ranks.first(lambda: pack_task(dataset(), to, "finish:0", **options))
     finally:

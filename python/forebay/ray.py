@@ -9,6 +9,7 @@ All nodes see the source and the folder. The bytes are those that :func:`forebay
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import pickle
 from collections.abc import Callable, Mapping
@@ -90,6 +91,6 @@ def pack(
     run(plan)
     tasks = pack_tasks(dataset, folder, **options)  # as the plan has them: it may be an older one
     done: list[Pack] = []
-    for phase in PHASES[1:]:
-        done = run([task for task in tasks if task.phase == phase])
+    for phase, of_phase in itertools.groupby(tasks, lambda task: task.phase):
+        done = run(list(of_phase)) if phase != "plan" else done
     return done[0]

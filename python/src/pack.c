@@ -172,11 +172,11 @@ static PyObject *pack_tasks(PyObject *module, PyObject *args)
 
 static PyObject *pack_phases(PyObject *module, PyObject *none)
 {
-    static const fby_pack_phase order[] = {FBY_PACK_PLAN, FBY_PACK_SCATTER, FBY_PACK_WRITE, FBY_PACK_VERIFY, FBY_PACK_FINISH};
+    const char *name;
     PyObject *list = PyList_New(0);
     (void)module, (void)none;
-    for (size_t i = 0; list && i < sizeof order / sizeof *order; i++) {
-        PyObject *text = PyUnicode_FromString(fby_pack_phase_name(order[i]));
+    for (int i = 0; list && (name = fby_pack_phase_name((fby_pack_phase)i)); i++) {
+        PyObject *text = PyUnicode_FromString(name);
         if (!text || PyList_Append(list, text) < 0)
             Py_CLEAR(list);
         Py_XDECREF(text);
@@ -187,7 +187,7 @@ static PyObject *pack_phases(PyObject *module, PyObject *none)
 PyMethodDef fbpy_pack_functions[] = {
     {"pack", pack, METH_VARARGS, "pack(dataset, path, options, pipeline)\n--\n\nA dict of what was done."},
     {"pack_tasks", pack_tasks, METH_VARARGS, "pack_tasks(dataset, path, options, pipeline)\n--\n\nDicts with the fields of PackTask."},
-    {"pack_phases", pack_phases, METH_NOARGS, "pack_phases()\n--\n\nTheir names, in the order they are run in."},
+    {"pack_phases", pack_phases, METH_NOARGS, "pack_phases()\n--\n\nTheir names; tasks come in the order that phases run in."},
     {"pack_task", pack_task, METH_VARARGS, "pack_task(dataset, path, options, pipeline, phase, k)\n--\n\nA dict of the pack."},
     {NULL, NULL, 0, NULL},
 };

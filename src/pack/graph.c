@@ -6,21 +6,38 @@
 
 #include <string.h>
 
-/* By number; verify came last, and numbers stay. */
-static const char *const PHASES[] = {"plan", "scatter", "write", "finish", "verify"};
-enum { N_PHASES = sizeof PHASES / sizeof *PHASES };
-static const fby_pack_phase ORDER[N_PHASES] = {FBY_PACK_PLAN, FBY_PACK_SCATTER, FBY_PACK_WRITE, FBY_PACK_VERIFY, FBY_PACK_FINISH};
+static uint64_t one(const fby__pack *p)
+{
+    (void)p;
+    return 1;
+}
 
-const char *fby_pack_phase_name(fby_pack_phase phase) { return (unsigned)phase < N_PHASES ? PHASES[phase] : NULL; }
+/* In the order that they run in. */
+static const struct {
+    fby_pack_phase phase;
+    const char *name;
+    uint64_t (*count)(const fby__pack *p); /* of its tasks */
+} PHASES[] = {{FBY_PACK_PLAN, "plan", one},
+              {FBY_PACK_SCATTER, "scatter", fby__pack_scatter_count},
+              {FBY_PACK_WRITE, "write", fby__pack_write_count},
+              {FBY_PACK_VERIFY, "verify", fby__pack_verify_count},
+              {FBY_PACK_FINISH, "finish", one}};
+enum { N_PHASES = sizeof PHASES / sizeof *PHASES };
+
+const char *fby_pack_phase_name(fby_pack_phase phase)
+{
+    for (size_t i = 0; i < N_PHASES; i++)
+        if (PHASES[i].phase == phase)
+            return PHASES[i].name;
+    return NULL;
+}
 
 static uint64_t task_count(const fby__pack *p, fby_pack_phase phase)
 {
-    switch (phase) {
-    case FBY_PACK_SCATTER: return fby__pack_scatter_count(p);
-    case FBY_PACK_WRITE: return fby__pack_write_count(p);
-    case FBY_PACK_VERIFY: return fby__pack_verify_count(p);
-    default: return 1;
-    }
+    size_t i = 0;
+    while (PHASES[i].phase != phase)
+        i++;
+    return PHASES[i].count(p);
 }
 
 /* ---- names of files ---- */
@@ -158,11 +175,10 @@ static fby_status list_tasks(fby__pack *p, fby_pack_task_fn each, void *user, fb
     name_list in = {0}, out = {0};
     bool more = true;
     fby_status status = take_over(p, &state, err);
-    for (int i = 0; i < N_PHASES; i++) {
-        const fby_pack_phase phase = ORDER[i];
-        const uint64_t n = task_count(p, phase);
+    for (size_t i = 0; i < N_PHASES; i++) {
+        const uint64_t n = PHASES[i].count(p);
         for (uint64_t k = 0; status == FBY_OK && more && k < n; k++) {
-            fby_pack_task t = {.size = sizeof t, .phase = phase, .k = k, .n = n};
+            fby_pack_task t = {.size = sizeof t, .phase = PHASES[i].phase, .k = k, .n = n};
             status = describe(p, &t, &in, &out, err);
             t.inputs = (const char *const *)in.names;
             t.n_inputs = in.n;
@@ -203,12 +219,13 @@ static fby_status plan(fby__pack *p, fby_error *err)
     return fby__pack_plan_read(p, err); /* another process may have been first */
 }
 
-static fby_status need_files(const fby__pack *p, fby_error *err)
+/* Files [first, last) of the pack. */
+static fby_status need_files(const fby__pack *p, uint64_t first, uint64_t last, fby_error *err)
 {
-    for (uint64_t k = 0; k < fby__pack_write_count(p); k++) {
-        uint64_t file, last;
-        for (fby__pack_write_files(p, k, &file, &last); file < last; file++)
-            if (!fby__pack_has_file(p, file))
+    for (uint64_t k = 0, file = 0; k < fby__pack_write_count(p); k++) {
+        uint64_t end;
+        for (fby__pack_write_files(p, k, &file, &end); file < end; file++)
+            if (file >= first && file < last && !fby__pack_has_file(p, file))
                 return fby__fail(err, FBY_E_ARG, "file %llu of the pack in '%s' is not there: run task write:%llu first",
                                  (unsigned long long)file, p->to, (unsigned long long)k);
     }
@@ -218,7 +235,7 @@ static fby_status need_files(const fby__pack *p, fby_error *err)
 static fby_status finish(fby__pack *p, fby__pack_state state, fby_error *err)
 {
     if (state == FBY__PACK_UNFINISHED)
-        FBY__TRY(need_files(p, err));
+        FBY__TRY(need_files(p, 0, p->n_files, err));
     p->total = p->o->verify ? 2 * p->rows : 0;
     FBY__TRY(fby__pack_end(p, state == FBY__PACK_UNTIDY, err));
     if (state == FBY__PACK_UNTIDY)
@@ -231,13 +248,15 @@ static fby_status run_locked(fby__pack *p, fby_pack_phase phase, uint64_t k, fby
     const uint64_t n = task_count(p, phase);
     p->resumed = state == FBY__PACK_UNTIDY;
     if (k >= n)
-        return fby__fail(err, FBY_E_ARG, "there is no task %s:%llu: the plan in '%s' has %llu of this phase", PHASES[phase],
+        return fby__fail(err, FBY_E_ARG, "there is no task %s:%llu: the plan in '%s' has %llu of this phase", fby_pack_phase_name(phase),
                          (unsigned long long)k, p->to, (unsigned long long)n);
     if (phase == FBY_PACK_FINISH)
         return finish(p, state, err);
     p->total = p->rows / n;
     if (phase == FBY_PACK_VERIFY) {
-        FBY__TRY(need_files(p, err));
+        uint64_t first, last;
+        fby__pack_verify_files(p, k, &first, &last);
+        FBY__TRY(need_files(p, first, last, err));
         p->total *= 2;
         return fby__pack_verify_run(p, k, k + 1, err);
     }
@@ -282,7 +301,7 @@ fby_status fby_pack_run_task(fby_dataset *ds, const char *to, const fby_pack_opt
     FBY__TRY(fby__pack_check_call(ds, to, opts, &o, err));
     if (o.dry_run)
         return fby__fail(err, FBY_E_ARG, "dry_run is of a pack as a whole: list its tasks instead");
-    if ((unsigned)phase >= N_PHASES || ((phase == FBY_PACK_PLAN || phase == FBY_PACK_FINISH) && k != 0))
+    if (!fby_pack_phase_name(phase) || ((phase == FBY_PACK_PLAN || phase == FBY_PACK_FINISH) && k != 0))
         return fby__fail(err, FBY_E_ARG, "there is no such task of a pack");
     fby_status status = fby__pack_init(&p, ds, to, &o, true, err);
     if (status == FBY_OK)

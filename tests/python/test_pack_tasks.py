@@ -53,7 +53,9 @@ def by_phase(tasks):
 def test_tasks_come_by_name_and_phases_from_the_library(source, tmp_path):
     tasks = _forebay.pack_tasks(fb.open(source)._core, tmp_path / "out", {}, None)
     assert all(set(task) == set(fb.PackTask._fields) for task in tasks)
-    assert _forebay.pack_phases() == ["plan", "scatter", "write", "verify", "finish"]
+    assert sorted(_forebay.pack_phases()) == ["finish", "plan", "scatter", "verify", "write"]
+    listed = fb.pack_tasks(source, tmp_path / "out", verify=True, **OPTIONS)
+    assert list(dict.fromkeys(task.phase for task in listed)) == ["plan", "scatter", "write", "verify", "finish"], "in the order that they run in"
 
 
 def test_tasks_name_what_they_read_and_write(source, tmp_path):
@@ -154,10 +156,12 @@ def test_verify_is_tasks_that_need_the_files_and_finish_does_what_is_left_of_it(
     assert not by_phase(fb.pack_tasks(source, out, **OPTIONS))[3]
     for task in plan + scatters + writes[1:]:
         fb.pack_task(source, out, task, **given)
+    assert writes[0].outputs[0] in verifies[0].inputs and writes[0].outputs[0] not in verifies[-1].inputs
     with pytest.raises(ValueError, match="run task write:0 first"):
         fb.pack_task(source, out, "verify:0", **given)
+    assert not fb.pack_task(source, out, verifies[-1], **given).resumed, "it needs the files of its share alone"
     fb.pack_task(source, out, "write:0", **given)
-    for task in reversed(verifies[1:]):
+    for task in reversed(verifies[1:-1]):
         assert not fb.pack_task(source, out, task, **given).resumed
     sums = verify_sums(out)
     assert len(sums) == len(verifies) - 1

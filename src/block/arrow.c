@@ -231,3 +231,16 @@ void fby__arrow_array_set_buffer(struct ArrowArray *array, int64_t i, void *buff
     fby__free((void *)(uintptr_t)array->buffers[i]);
     array->buffers[i] = buffer;
 }
+
+void fby__arrow_type_text(const struct ArrowSchema *column, char *out, size_t n)
+{
+    struct ArrowSchema *child = (struct ArrowSchema *)(uintptr_t)column; /* which is only read */
+    const struct ArrowSchema row = {.format = "+s", .n_children = 1, .children = &child};
+    fby__schema *schema;
+    if (fby__arrow_schema_import(&row, &schema, NULL) != FBY_OK) {
+        (void)snprintf(out, n, "of Arrow type '%s'", column->format);
+        return;
+    }
+    (void)fby_field_type_text(&schema->fields[0].children[0], out, n); /* one that is cut is still one */
+    fby__schema_unref(schema);
+}

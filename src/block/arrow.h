@@ -30,6 +30,9 @@ static inline bool fby__arrow_map_is_map(const fby_field *field)
  */
 fby_status fby__arrow_schema_import(const struct ArrowSchema *in, fby__schema **out, fby_error *err);
 
+/** A column's type as messages name it: "list<int32>". */
+void fby__arrow_type_text(const struct ArrowSchema *column, char *out, size_t n);
+
 /**
  * An empty ArrowArray with room for n_buffers buffers and n_children children (zeroed, unreleased), whose release frees every
  * buffer with fby__free and releases the children. Attach buffers with fby__arrow_array_set_buffer.

@@ -40,6 +40,11 @@ fby_status fby__arrow_flat_batch(const struct ArrowSchema *schema, uint64_t rows
 
 /** Bit i of a validity, or of booleans. */
 static inline bool fby__bit(const void *bits, uint64_t i) { return ((const uint8_t *)bits)[i / 8] >> i % 8 & 1; }
+/** The bits, in the lowest `width` bytes, of the NaN that a null is where a format has no nulls: what NumPy calls NaN. */
+static inline uint64_t fby__arrow_null_as_nan(uint32_t width)
+{
+    return width == 2 ? 0x7E00 : width == 4 ? 0x7FC00000 : UINT64_C(0x7FF8000000000000);
+}
 /** Text or bytes i, counted from the array's buffers' beginning, of 64-bit offsets (`wide`) or 32-bit ones. data is never NULL. */
 static inline fby__bytes fby__text_at(const struct ArrowArray *array, bool wide, uint64_t i)
 {

@@ -1,14 +1,24 @@
 /*
- * Write tasks: files of the pack, each by one thread from its first row to its last. A task writes the files of one bucket, where buckets hold
- * whole files, so that each bucket is read once; else one file.
+ * Write tasks: files of the pack, each by one thread from its first row to its last. A task writes the files that begin in one bucket, where buckets
+ * hold whole files, so that each bucket is read once; else one file.
  */
 #include "base/checked.h"
 #include "dataset/dataset.h"
 #include "pack/pack_impl.h"
 
+#include <errno.h>
+
 /* ---- a file ---- */
 
-static fby_status write_rows(fby__pack *p, fby__pack_source *source, fby__writer *writer, uint64_t file, uint64_t end, fby_error *err)
+/* A writer that writes to the file by itself, as that of HDF5 does, does not know its name. */
+static fby_status of_writer(fby_status status, const fby__pack_out *out, fby_error *err)
+{
+    const int reason = status == FBY_E_IO && err ? err->sys_errno : 0;
+    return reason == ENOSPC || reason == EDQUOT || reason == EFBIG || reason == EIO ? fby__pack_out_fail(out, reason, err) : status;
+}
+
+static fby_status write_rows(fby__pack *p, fby__pack_source *source, fby__writer *writer, const fby__pack_out *out, uint64_t file,
+                             uint64_t end, fby_error *err)
 {
     const uint64_t begin = fby__pack_file_begin(p, file), stop = fby__pack_file_begin(p, file + 1);
     for (uint64_t at = begin, n; at < stop; at += n) {
@@ -18,7 +28,7 @@ static fby_status write_rows(fby__pack *p, fby__pack_source *source, fby__writer
         FBY__TRY(fby__pack_go_on(p, err));
         FBY__TRY(source->rows(source, at, n, end, &rows, err));
         FBY__TRY(fby__arrow_take(&p->schema, rows.batches, rows.n_batches, rows.runs, rows.n_runs, &batch, err));
-        fby_status status = fby__writer_batch(writer, &batch, err);
+        const fby_status status = of_writer(fby__writer_batch(writer, &batch, err), out, err);
         batch.release(&batch);
         if (status != FBY_OK)
             return status;
@@ -27,10 +37,10 @@ static fby_status write_rows(fby__pack *p, fby__pack_source *source, fby__writer
     return FBY_OK;
 }
 
-static fby_status write_metadata(const fby__pack *p, fby__writer *writer, fby_error *err)
+static fby_status write_metadata(const fby__pack *p, fby__writer *writer, const fby__pack_out *out, fby_error *err)
 {
     fby__key_value metadata[FBY__PACK_METADATA];
-    return fby__writer_end(writer, metadata, fby__pack_metadata(p, metadata), err);
+    return of_writer(fby__writer_end(writer, metadata, fby__pack_metadata(p, metadata), err), out, err);
 }
 
 /* end: of the rows that this thread wants one after the other. */
@@ -45,11 +55,12 @@ static fby_status write_file(fby__pack *p, fby__pack_source *source, uint64_t fi
     char *name = fby__pack_file_name(p, file);
     fby_status status = name ? fby__pack_out_open(p->work, name, &out, err) : fby__fail_nomem(err, "a pack");
     if (status == FBY_OK)
-        status = fby__writer_begin(p->format, &p->schema, &options, (fby__byte_sink){fby__pack_out_write, &out}, &writer, err);
+        status = of_writer(fby__writer_begin(p->format, &p->schema, &options, (fby__byte_sink){fby__pack_out_write, &out}, &writer, err),
+                           &out, err);
     if (status == FBY_OK)
-        status = write_rows(p, source, writer, file, end, err);
+        status = write_rows(p, source, writer, &out, file, end, err);
     if (status == FBY_OK)
-        status = write_metadata(p, writer, err);
+        status = write_metadata(p, writer, &out, err);
     fby__writer_free(writer);
     if (status == FBY_OK)
         status = fby__pack_out_close(&out, true, err);

@@ -3,6 +3,7 @@
 
 #include "base/cancel.h"
 #include "base/checked.h"
+#include "block/arrow.h"
 #include "dataset/dataset.h"
 #include "pack/pack_impl.h"
 #include "plan/plan.h"
@@ -23,11 +24,6 @@ typedef struct key_column {
     uint64_t offset;
 } key_column;
 
-static fby_status refuse(const fby__pack *p, fby_status status, const char *why, fby_error *err)
-{
-    return fby__fail(err, status, "the key '%s': %s", p->o->by, why);
-}
-
 static fby_status check_type(const fby__pack *p, const struct ArrowSchema *schema, fby_error *err)
 {
     fby__arrow_format f;
@@ -35,7 +31,11 @@ static fby_status check_type(const fby__pack *p, const struct ArrowSchema *schem
     const bool fits = (f.field.kind == FBY_KIND_INT && f.storage == FBY__ARROW_FIXED) ||
                       (f.field.kind == FBY_KIND_BOOL && f.storage == FBY__ARROW_BITS) ||
                       (f.field.kind == FBY_KIND_STRING && (f.storage == FBY__ARROW_VAR32 || f.storage == FBY__ARROW_VAR64));
-    return fits ? FBY_OK : refuse(p, FBY_E_UNSUPPORTED, "files are named by integers, texts and booleans, and it is of another type", err);
+    if (fits)
+        return FBY_OK;
+    char type[128];
+    fby__arrow_type_text(schema, type, sizeof type);
+    return fby__fail(err, FBY_E_UNSUPPORTED, "the key '%s' is %s: files are named by integers, texts and booleans", p->o->by, type);
 }
 
 static fby_status open_column(const struct ArrowSchema *schema, const struct ArrowArray *rows, int64_t i, key_column *out, fby_error *err)
@@ -453,7 +453,7 @@ static fby_status find_column(const fby__pack *p, int64_t *out, fby_error *err)
             *out = i;
             return check_type(p, p->schema.children[i], err);
         }
-    return refuse(p, FBY_E_SCHEMA, "it is none of what is packed: name a column of the pack", err);
+    return fby__fail(err, FBY_E_SCHEMA, "the key '%s': it is none of what is packed: name a column of the pack", p->o->by);
 }
 
 fby_status fby__pack_keys_find(fby__pack *p, fby_error *err)

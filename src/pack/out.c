@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define BUFFER_BYTES ((size_t)1 << 20)
@@ -37,6 +38,16 @@ fby_status fby__pack_out_open(const char *folder, const char *name, fby__pack_ou
     return status;
 }
 
+fby_status fby__pack_out_fail(const fby__pack_out *out, int sys_errno, fby_error *err)
+{
+    struct statvfs disk;
+    if (sys_errno != ENOSPC || fstatvfs(out->fd, &disk) != 0)
+        return fby__fail_errno(err, sys_errno, "cannot write '%s'", out->aside);
+    const double block = (double)disk.f_frsize / (1 << 20);
+    return fby__fail_errno(err, sys_errno, "cannot write '%s' (%.1f MiB of %.0f MiB are free on that disk)", out->aside,
+                           (double)disk.f_bavail * block, (double)disk.f_blocks * block);
+}
+
 static fby_status write_bytes(fby__pack_out *out, const uint8_t *bytes, size_t n, fby_error *err)
 {
     while (n) {
@@ -45,7 +56,7 @@ static fby_status write_bytes(fby__pack_out *out, const uint8_t *bytes, size_t n
         if (put < 0 && errno == EINTR)
             continue;
         if (put <= 0)
-            return fby__fail_errno(err, put < 0 ? errno : ENOSPC, "cannot write '%s'", out->aside);
+            return fby__pack_out_fail(out, put < 0 ? errno : ENOSPC, err);
         bytes += put;
         n -= (size_t)put;
     }
@@ -103,7 +114,7 @@ static fby_status sync_file(const fby__pack_out *out, fby_error *err)
     FBY__TRY(fby__thread_run(run_sync, drop_sync, s, err));
     const int error = s->error;
     drop_sync(s);
-    return error == 0 ? FBY_OK : fby__fail_errno(err, error, "cannot write '%s'", out->aside);
+    return error == 0 ? FBY_OK : fby__pack_out_fail(out, error, err);
 }
 
 /* Under its name, unless there is one: it is in use, maybe. */

@@ -88,7 +88,7 @@ typedef struct fby__pack {
     double row_bytes; /* about, decoded: of the source's first block */
     uint32_t n_buckets, n_scatters;
     uint64_t *bucket_begin;   /* owned: n_buckets + 1 destinations */
-    bool whole_files;         /* buckets hold whole files: a task writes those of a bucket, else one file */
+    bool whole_files;         /* a task writes the files that begin in a bucket (by a key, one may go on in others), else one file */
     char *to, *work;          /* owned: the target folder, and the one in it */
     fby__buf plan;            /* the text of the manifest */
     fby__write_format format; /* as codec: of the writer */
@@ -209,7 +209,9 @@ typedef struct fby__pack_out {
 fby_status fby__pack_out_open(const char *folder, const char *name, fby__pack_out *out, fby_error *err);
 fby_status fby__pack_out_write(void *out, const void *bytes, size_t n, fby_error *err);
 fby_status fby__pack_out_close(fby__pack_out *out, bool sync, fby_error *err); /* drops it on failure */
-void fby__pack_out_drop(fby__pack_out *out);                                   /* closed, and zeroed with fd = -1, ones are fine */
+/** What a failed write to it is called: with the path, and where the disk is full with how much is free. */
+fby_status fby__pack_out_fail(const fby__pack_out *out, int sys_errno, fby_error *err);
+void fby__pack_out_drop(fby__pack_out *out); /* closed, and zeroed with fd = -1, ones are fine */
 
 /* ---- phases ---- */
 

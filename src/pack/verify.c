@@ -3,8 +3,8 @@
  * that no order changes, and that no missing, doubled or changed row leaves as it was.
  *
  * A row is hashed as a text of its values that is the same wherever they lay: nulls are told apart from values, lists and strings say how
- * long they are; values under a null are not looked at. Times are seconds and nanoseconds, since a format that lacks a unit stores them in
- * another.
+ * long they are; values under a null are not looked at. In HDF5, which has none, a null among floats is the NaN that it is written as. Times are
+ * seconds and nanoseconds, since a format that lacks a unit stores them in another.
  *
  * A task sums up a range of the source's blocks and a range of the pack's files. These have nothing to do with each other: all sums are
  * added up before they are compared.
@@ -26,6 +26,7 @@ typedef struct node {
     const struct ArrowArray *array;
     const uint8_t *validity;
     int64_t per_second; /* of times and timestamps, the unit; else 0 */
+    bool null_is_nan;
     uint32_t n_children;
     const struct node *children; /* those behind it in the list */
 } node;
@@ -52,18 +53,20 @@ static int64_t per_second(const fby_field *field)
 }
 
 /* Children of one node follow one another; the list has room for all. */
-static fby_status list_nodes(const struct ArrowSchema *schema, const struct ArrowArray *array, node *at, node_list *list, fby_error *err)
+static fby_status list_nodes(const struct ArrowSchema *schema, const struct ArrowArray *array, bool nulls_are_nan, node *at,
+                             node_list *list, fby_error *err)
 {
     FBY__TRY(fby__arrow_format_parse(schema->format, &at->format, err));
     at->array = array;
     at->validity = at->format.storage != FBY__ARROW_NULL && array->null_count != 0 && array->n_buffers > 0 ? array->buffers[0] : NULL;
     at->per_second = per_second(&at->format.field);
+    at->null_is_nan = nulls_are_nan && at->format.field.kind == FBY_KIND_FLOAT;
     at->n_children = (uint32_t)schema->n_children;
     node *children = &list->nodes[list->n];
     at->children = children;
     list->n += at->n_children;
     for (uint32_t i = 0; i < at->n_children; i++)
-        FBY__TRY(list_nodes(schema->children[i], array->children[i], &children[i], list, err));
+        FBY__TRY(list_nodes(schema->children[i], array->children[i], nulls_are_nan, &children[i], list, err));
     return FBY_OK;
 }
 
@@ -95,9 +98,11 @@ static int put_value(fby__buf *b, const node *n, uint64_t row)
 {
     const struct ArrowArray *a = n->array;
     const uint64_t i = row + (uint64_t)a->offset;
-    if (n->format.storage == FBY__ARROW_NULL || (n->validity && !fby__bit(n->validity, i)))
-        return fby__buf_put(b, "\0", 1);
     uint8_t there = 1;
+    if (n->format.storage == FBY__ARROW_NULL || (n->validity && !fby__bit(n->validity, i))) {
+        const uint64_t nan = fby__arrow_null_as_nan(n->format.width);
+        return n->null_is_nan ? fby__buf_put(b, &there, 1) | fby__buf_put(b, &nan, n->format.width) : fby__buf_put(b, "\0", 1);
+    }
     if (fby__buf_put(b, &there, 1) != 0)
         return -1;
     uint64_t first = 0, count = 0;
@@ -136,13 +141,14 @@ static int put_value(fby__buf *b, const node *n, uint64_t row)
 
 static void add(fby__hash128 *sum, fby__hash128 h) { sum->hi += h.hi + __builtin_add_overflow(sum->lo, h.lo, &sum->lo); }
 
-static fby_status add_block(const struct ArrowSchema *schema, const struct ArrowArray *array, fby__hash128 *sum, fby_error *err)
+static fby_status add_block(const struct ArrowSchema *schema, const struct ArrowArray *array, bool nulls_are_nan, fby__hash128 *sum,
+                            fby_error *err)
 {
     node root;
     fby__buf row = {0};
     node_list list = {.cap = (size_t)count_nodes(schema)};
     list.nodes = fby__calloc(list.cap, sizeof *list.nodes);
-    fby_status status = list.nodes ? list_nodes(schema, array, &root, &list, err) : no_memory(err);
+    fby_status status = list.nodes ? list_nodes(schema, array, nulls_are_nan, &root, &list, err) : no_memory(err);
     root.validity = NULL;
     for (uint64_t i = 0; status == FBY_OK && i < (uint64_t)array->length; i++) {
         row.n = 0;
@@ -168,7 +174,7 @@ static fby_status sum_rows(fby__pack *p, fby__pack_reader *reader, uint32_t firs
             status = fby__pack_reader_block(reader, b, &array, err);
         if (status != FBY_OK)
             break;
-        status = add_block(fby__pack_reader_schema(reader), &array, out, err);
+        status = add_block(fby__pack_reader_schema(reader), &array, p->format == FBY__WRITE_HDF5, out, err);
         fby__pack_count(p, (uint64_t)array.length);
         array.release(&array);
     }

@@ -9,7 +9,8 @@
  *     fixed-size lists of all   more axes
  *     but text
  *
- * The rest is refused by name, and so are values that HDF5 has no place for: nulls, and text with a NUL in it.
+ * The rest is refused by name, and so are values that HDF5 has no place for: nulls, and text with a NUL in it. A null among floats is NaN, as
+ * whoever reads HDF5 expects it.
  */
 #include "base/checked.h"
 #include "base/dtype.h"
@@ -83,6 +84,7 @@ static bool find_value(const fby__arrow_format *f, fby__h5p_write *set)
 
 static fby_status describe(const struct ArrowSchema *schema, const char *name, column *out, fby_error *err)
 {
+    const struct ArrowSchema *whole = schema;
     *out = (column){.elements = 1, .set = {.op = FBY__H5P_COLUMN, .rank = 1}};
     fby__h5p_write *set = &out->set;
     if (!is_path(name))
@@ -98,11 +100,14 @@ static fby_status describe(const struct ArrowSchema *schema, const char *name, c
             return refuse(name, "its rows are too large", err);
         FBY__TRY(fby__arrow_format_parse(schema->children[0]->format, &out->leaf, err));
     }
-    if (!find_value(&out->leaf, set) || (set->value == FBY__H5P_OF_TEXT && set->rank > 1))
-        return refuse(
-            name,
-            "HDF5 files are written with numbers, text, bytes of a fixed size, and arrays of numbers or such bytes: this is another type",
-            err);
+    if (!find_value(&out->leaf, set) || (set->value == FBY__H5P_OF_TEXT && set->rank > 1)) {
+        char type[128];
+        fby__arrow_type_text(whole, type, sizeof type);
+        return fby__fail(
+            err, FBY_E_UNSUPPORTED,
+            "column '%s' is %s: HDF5 files are written with numbers, text, bytes of a fixed size, and arrays of numbers or such bytes",
+            name, type);
+    }
     return FBY_OK;
 }
 
@@ -136,15 +141,35 @@ typedef struct span {
     uint64_t first, n;
 } span;
 
-static fby_status check_no_nulls(const span *s, uint64_t a_row, const char *name, uint64_t row, fby_error *err)
+static const uint8_t *validity_of(const struct ArrowArray *array) { return array->null_count != 0 ? array->buffers[0] : NULL; }
+
+static fby_status check_no_nulls(const hdf5_writer *w, const span *s, uint64_t a_row, const struct ArrowSchema *schema, fby_error *err)
 {
-    const uint8_t *validity = s->array->null_count != 0 ? s->array->buffers[0] : NULL;
+    const uint8_t *validity = validity_of(s->array);
+    char type[128];
     for (uint64_t i = 0; validity && i < s->n; i++)
+        if (!fby__bit(validity, s->first + i)) {
+            fby__arrow_type_text(schema, type, sizeof type);
+            return fby__fail(
+                err, FBY_E_DATA,
+                "column '%s' (%s), row %llu of the file that is written: HDF5 has no nulls but among floats, where they are NaN, "
+                "and this is one. Leave the column out, or name it as an output, with fill_missing",
+                schema->name, type, (unsigned long long)(w->rows + i / a_row));
+        }
+    return FBY_OK;
+}
+
+/* Floats, of which some are null. */
+static fby_status put_floats(hdf5_writer *w, const column *c, const span *s, fby_error *err)
+{
+    const uint8_t *validity = validity_of(s->array);
+    const size_t width = c->leaf.width;
+    const uint64_t nan = fby__arrow_null_as_nan(c->leaf.width);
+    if (fby__buf_put(&w->values, (const uint8_t *)s->array->buffers[1] + s->first * width, (size_t)s->n * width) != 0)
+        return no_memory(err);
+    for (uint64_t i = 0; i < s->n; i++)
         if (!fby__bit(validity, s->first + i))
-            return fby__fail(err, FBY_E_DATA,
-                             "column '%s', row %llu of the file that is written: HDF5 has no nulls, and this is one. Name the column as an "
-                             "output: missing floats are NaN there, and fill_missing has a value for others",
-                             name, (unsigned long long)(row + i / a_row));
+            memcpy(w->values.data + i * width, &nan, width);
     return FBY_OK;
 }
 
@@ -180,7 +205,8 @@ static fby_status write_column(hdf5_writer *w, uint32_t i, const struct ArrowArr
     const uint64_t rows = (uint64_t)batch->length;
     span s = {batch->children[i], (uint64_t)(batch->offset + batch->children[i]->offset), rows};
     for (uint32_t axis = 1;; axis++) {
-        FBY__TRY(check_no_nulls(&s, s.n / rows, name, w->rows, err));
+        if (axis < c->set.rank || c->set.value != FBY__H5P_OF_FLOAT)
+            FBY__TRY(check_no_nulls(w, &s, s.n / rows, w->schema.children[i], err));
         if (axis == c->set.rank)
             break;
         const struct ArrowArray *child = s.array->children[0];
@@ -191,6 +217,8 @@ static fby_status write_column(hdf5_writer *w, uint32_t i, const struct ArrowArr
         FBY__TRY(put_texts(w, c, &s, name, err));
     else if (c->set.value == FBY__H5P_OF_BOOL)
         FBY__TRY(put_bools(w, &s, err));
+    else if (c->set.value == FBY__H5P_OF_FLOAT && validity_of(s.array))
+        FBY__TRY(put_floats(w, c, &s, err));
     fby__bytes values = {w->values.data, w->values.n};
     if (w->values.n == 0)
         values = (fby__bytes){(const uint8_t *)s.array->buffers[1] + s.first * c->leaf.width, (size_t)(s.n * c->leaf.width)};

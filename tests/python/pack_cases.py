@@ -3,6 +3,7 @@
 import datetime
 import math
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -103,25 +104,27 @@ def contents(folder):
 
 
 def killed_until_done(command, out, moments):
-    """`command`, whose last argument is the target, killed at these fractions of the time it takes, and going on each time: (how it ended, a whole one)."""
+    """`command`, whose last argument is the target, killed at these fractions of the time it takes, and going on each time, or begun anew where it had ended:
+    (what is there at last, a pack that was never killed)."""
     lasted, killed = math.inf, 0
     for name in ("cold", "whole"):  # the first run reads the command itself from the disk
         begun = time.monotonic()
         subprocess.run([*command, out.with_name(name)], check=True, capture_output=True)
         lasted = min(lasted, time.monotonic() - begun)
+    whole = contents(out.with_name("whole"))
     for moment in moments:
         process = subprocess.Popen([*command, out], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            process.wait(lasted * moment)
-            break
+            assert process.wait(lasted * moment) == 0
+            assert contents(out) == whole
+            shutil.rmtree(out)
         except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            killed += 1
-    if process.returncode != 0:
+            process.kill()
+            killed += process.wait() == -signal.SIGKILL
+    assert 2 * killed > len(moments)
+    if not (out / "_pack.json").exists():
         subprocess.run([*command, out], check=True, capture_output=True)
-    assert killed
-    return contents(out), contents(out.with_name("whole"))
+    return contents(out), whole
 
 
 def order_of(ds, seed):

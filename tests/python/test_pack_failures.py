@@ -3,6 +3,7 @@ nothing gets a final name."""
 
 import os
 import pathlib
+import random
 import resource
 import shutil
 import signal
@@ -14,8 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import forebay as fb
-from pack_cases import floats, read, write
+from pack_cases import floats, killed_until_done, read, write
 
+FORMATS = ["arrow", "parquet", "hdf5"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLI = pathlib.Path(os.environ.get("FOREBAY_CLI", ROOT / "build/forebay"))
 needs_cli = pytest.mark.skipif(not CLI.exists(), reason=f"no command at {CLI}: run make, or set FOREBAY_CLI")
@@ -61,16 +63,17 @@ def mounted(script, *arguments):
 
 @needs_cli
 @needs_mounts
-@pytest.mark.parametrize("megabytes, where", [(6, "scatter-"), (18, "part-")])
-def test_a_full_disk_is_said_in_either_pass(tmp_path, megabytes, where):
+@pytest.mark.parametrize("megabytes, where, format", [(6, "scatter-", "arrow"), (18, "part-", "arrow"), (18, "part-", "parquet"), (18, "part-", "hdf5")])
+def test_a_full_disk_is_said_in_either_pass(tmp_path, megabytes, where, format):
     write(floats(300_000), tmp_path / "src", row_group_size=5_000)
     (tmp_path / "disk").mkdir()
     script = f"""mount -t tmpfs -o size={megabytes}m tmpfs "$3"
-        "$1" pack "$2" --to "$3/out" --no-cache --memory 16MiB --threads 1 || echo "returned $?"
+        "$1" pack "$2" --to "$3/out" --no-cache --memory 16MiB --threads 1 --format "$4" || echo "returned $?"
         find "$3/out" -type f"""
-    result = mounted(script, CLI, tmp_path / "src", tmp_path / "disk")
+    result = mounted(script, CLI, tmp_path / "src", tmp_path / "disk", format)
     assert "returned 1" in result.stdout, result.stderr
     assert "No space left" in result.stderr and f"/{where}" in result.stderr and "make room on that disk" in result.stderr
+    assert f"MiB of {megabytes} MiB are free on that disk)" in result.stderr and "libhdf5" not in result.stderr
     left = [line.split("/disk/out/")[1] for line in result.stdout.splitlines() if "/disk/out/" in line]
     assert left and all(name.startswith(".forebay-pack/") and not name.endswith(".new") for name in left)
 
@@ -80,11 +83,12 @@ def test_a_full_disk_is_said_in_either_pass(tmp_path, megabytes, where):
 
 @needs_cli
 @needs_mounts
-def test_a_read_only_file_system_is_said(tmp_path):
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_read_only_file_system_is_said(tmp_path, format):
     write(floats(100), tmp_path / "src")
     (tmp_path / "disk").mkdir()
-    script = 'mount -t tmpfs -o ro tmpfs "$3"; "$1" pack "$2" --to "$3/out" --no-cache'
-    result = mounted(script, CLI, tmp_path / "src", tmp_path / "disk")
+    script = 'mount -t tmpfs -o ro tmpfs "$3"; "$1" pack "$2" --to "$3/out" --no-cache --format "$4"'
+    result = mounted(script, CLI, tmp_path / "src", tmp_path / "disk", format)
     assert result.returncode == 1
     assert "disk/out'" in result.stderr and "Read-only file system" in result.stderr and "not mounted read-only" in result.stderr
 
@@ -111,8 +115,22 @@ def test_a_folder_of_somebody_elses_is_said():
 # ---- sources that change, or are damaged ----
 
 
-@pytest.mark.parametrize("phase", ["scattering", "verifying"])
-def test_a_source_that_changes_meanwhile_is_named(tmp_path, phase):
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_another_pack_or_anyone_else_has_written_is_left_alone(tmp_path, format):
+    src = write(floats(100), tmp_path / "src")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes/part-00000.arrow").write_text("mine")
+    fb.pack(src, tmp_path / "done", format=format)
+    before = {path: path.read_bytes() for name in ("notes", "done") for path in (tmp_path / name).iterdir()}
+    with pytest.raises(ValueError, match="not empty: it holds 'part-00000.arrow'"):
+        fb.pack(src, tmp_path / "notes", format=format)
+    with pytest.raises(ValueError, match="holds a finished pack"):
+        fb.pack(src, tmp_path / "done", format=format)
+    assert {path: path.read_bytes() for name in ("notes", "done") for path in (tmp_path / name).iterdir()} == before
+
+
+@pytest.mark.parametrize("phase, format", [("scattering", "arrow"), *(("verifying", format) for format in FORMATS)])
+def test_a_source_that_changes_meanwhile_is_named(tmp_path, phase, format):
     src = write(floats(300_000), tmp_path / "src", row_group_size=2_000)
     ds = fb.open(src)
     seen = []
@@ -123,17 +141,18 @@ def test_a_source_that_changes_meanwhile_is_named(tmp_path, phase):
         seen.append(what)
 
     with pytest.raises(fb.ChangedError, match="2.arrow"):
-        fb.pack(ds, tmp_path / "out", progress=change, verify=True, memory="16MiB", threads=1)
+        fb.pack(ds, tmp_path / "out", progress=change, verify=True, memory="16MiB", threads=1, format=format)
     assert seen[-1] == phase
     assert_nothing_final(tmp_path / "out")
     with pytest.raises(fb.ChangedError, match="of a source that has changed"):
-        fb.pack(fb.open(src), tmp_path / "out", verify=True)
+        fb.pack(fb.open(src), tmp_path / "out", verify=True, format=format)
 
 
 @needs_cli
 @pytest.mark.parametrize("shuffle", ["full", "none"])
 @pytest.mark.parametrize("format", ["arrow", "parquet"])
-def test_one_damaged_file_among_many_is_named(tmp_path, shuffle, format):
+@pytest.mark.parametrize("into", FORMATS)
+def test_one_damaged_file_among_many_is_named(tmp_path, shuffle, format, into):
     (tmp_path / "src").mkdir()
     table = pa.table({"i": range(20_000), "s": [f"text {i}" for i in range(20_000)]})
     for k in range(20):
@@ -149,9 +168,26 @@ def test_one_damaged_file_among_many_is_named(tmp_path, shuffle, format):
     at = data.find((40).to_bytes(4, "little")) if format == "arrow" else half
     data[at : at + 4] = b"\xff" * 4
     (tmp_path / f"src/13.{format}").write_bytes(data)
-    result = pack(tmp_path / "src", tmp_path / "out", "--shuffle", shuffle, "--rows-per-file", "1000")
+    result = pack(tmp_path / "src", tmp_path / "out", "--shuffle", shuffle, "--rows-per-file", "1000", "--format", into)
     assert result.returncode == 1
     assert f"13.{format}" in result.stderr and "try: " in result.stderr and "leave it out for now" in result.stderr
     assert_nothing_final(tmp_path / "out")
     with pytest.raises(fb.FormatError, match=f"13.{format}"):
-        fb.pack(tmp_path / "src", tmp_path / "other", shuffle=shuffle)
+        fb.pack(tmp_path / "src", tmp_path / "other", shuffle=shuffle, format=into)
+
+
+# ---- kills ----
+
+
+@needs_cli
+@pytest.mark.parametrize("by", [False, True])
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_is_killed_at_random_moments_goes_on_to_the_same_bytes(tmp_path, format, by):
+    table = floats(100_000)
+    table = table.append_column("region", pa.array([("north", "a b", "Zürich", "")[i * i % 7 % 4] for i in range(len(table))]))
+    source = write(table, tmp_path / "src", row_group_size=5_000)
+    key = ["--by", "region"] if by else []
+    command = [CLI, "pack", source, "--format", format, "--rows-per-file", "4000", "--memory", "16MiB", "--seed", "2", *key, "--to"]
+    rng = random.Random(5 + by)
+    done, whole = killed_until_done(command, tmp_path / "out", [rng.uniform(0.05, 0.9) for _ in range(20)])
+    assert done == whole

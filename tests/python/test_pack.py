@@ -507,3 +507,20 @@ def test_a_manifest_is_json_whatever_the_source_is_called(tmp_path):
     os.rename(tmp_path / "a.parquet", folder + b"/a.parquet")
     fb.pack(os.fsdecode(folder), tmp_path / "out")
     assert json.loads((tmp_path / "out/_pack.json").read_text("utf-8"))["source_root"].endswith("bad\\xff é")
+
+
+@pytest.mark.parametrize("columns", [8, 64])
+@pytest.mark.parametrize("files", [1, 100])
+@pytest.mark.parametrize("format", ["arrow", "parquet", "hdf5"])
+def test_a_dry_run_expects_the_size_within_5_percent(tmp_path, format, files, columns):
+    """Metadata among it: schemas, footers, page indexes, attributes."""
+    if format == "hdf5":
+        pytest.importorskip("h5py")
+    n, rng = 20_000, np.random.default_rng(4)
+    table = floats(n, columns=columns - 3).append_column("k", pa.array(rng.integers(0, 50, n), pa.int32()))
+    table = table.append_column("s", pa.array([f"station {i}" for i in rng.integers(0, 1000, n)]))
+    source = write(table, tmp_path / "src", row_group_size=5_000)
+    options = {"format": format, "rows_per_file": n // files, "batch": 2_000 if files == 1 else 60}
+    expected = fb.pack(source, tmp_path / "out", dry_run=True, **options).expected_bytes
+    written = fb.pack(source, tmp_path / "out", **options).written_bytes
+    assert abs(expected / written - 1) < 0.05

@@ -147,17 +147,21 @@ static fby_status choose_memory(fby__pack *p, fby_error *err)
 
 /* ---- tasks ---- */
 
-/* Values have as many rows as they have: a bucket begins with the file, or the batch, that holds its share of the rows. */
+/*
+ * Values have as many rows as they have: a bucket begins with the file that holds its share of the rows, and, so that none has more than two
+ * shares and is read again and again, with the batch, where the file is larger than a share.
+ */
 static uint64_t bucket_begin_by_key(const fby__pack *p, uint32_t k)
 {
     const uint64_t row = (uint64_t)((unsigned __int128)p->rows * k / p->n_buckets);
     if (row == p->rows)
         return row;
-    const uint64_t before = files_before(p, row), begin = fby__pack_file_begin(p, before);
-    if (begin == row)
+    const uint64_t before = files_before(p, row), end = fby__pack_file_begin(p, before);
+    if (end == row)
         return row;
-    const uint64_t file = fby__pack_file_begin(p, before - 1);
-    return p->whole_files ? file : file + (row - file) / p->batch_rows * p->batch_rows;
+    const uint64_t begin = fby__pack_file_begin(p, before - 1);
+    const bool whole = p->whole_files && end - begin <= p->rows / p->n_buckets;
+    return whole ? begin : begin + (row - begin) / p->batch_rows * p->batch_rows;
 }
 
 uint32_t fby__pack_bucket_at(const fby__pack *p, uint64_t destination)
@@ -177,7 +181,7 @@ fby_status fby__pack_cut(fby__pack *p, uint32_t n_buckets, uint32_t n_scatters, 
 {
     const bool shuffled = p->o->shuffle == FBY_PACK_SHUFFLE_FULL;
     const bool fits = !p->keys || p->rows / n_buckets + p->rows_per_file <= UINT32_MAX; /* places in a bucket have 32 bits */
-    p->whole_files = (uint64_t)n_buckets <= p->n_files && fits;
+    p->whole_files = (p->keys || (uint64_t)n_buckets <= p->n_files) && fits;
     p->scattered = shuffled || p->keys;
     p->n_buckets = n_buckets;
     p->n_scatters = n_scatters;

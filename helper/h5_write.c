@@ -143,14 +143,22 @@ static int add_rows(work *w, const fby__h5p_write *q, const char *bytes)
 
 /* ---- the file ---- */
 
-static int add_attribute(work *w, const char *name, const char *text)
+/* value: a text, or as many numbers as q says. */
+static int add_attribute(work *w, const fby__h5p_write *q, const char *name, const char *value, size_t n)
 {
-    AUTO_ID space = H5Screate(H5S_SCALAR);
-    AUTO_ID type = text_type();
+    const bool is_text = q->value == FBY__H5P_OF_TEXT;
+    if (q->column != FBY__H5P_OF_FILE && q->column >= g_n_columns)
+        return fail(w, FBY__H5P_ARG, "an attribute of no column");
+    if (!is_text && (q->rank > 1 || q->value_bytes == 0 || n % q->value_bytes || n / q->value_bytes != (q->rank ? q->dims[0] : 1)))
+        return fail(w, FBY__H5P_ARG, "an attribute of another size");
+    const hid_t of = q->column == FBY__H5P_OF_FILE ? g_file : g_columns[q->column].set;
+    AUTO_ID space = q->rank && !is_text ? H5Screate_simple(1, (const hsize_t *)q->dims, NULL) : H5Screate(H5S_SCALAR);
+    AUTO_ID type = type_of(q);
     AUTO_ID creation = H5Pcreate(H5P_ATTRIBUTE_CREATE);
     AUTO_ID attribute = -1;
     if (space < 0 || type < 0 || creation < 0 || H5Pset_char_encoding(creation, H5T_CSET_UTF8) < 0 ||
-        (attribute = H5Acreate2(g_file, name, type, space, creation, H5P_DEFAULT)) < 0 || H5Awrite(attribute, type, &text) < 0)
+        (attribute = H5Acreate2(of, name, type, space, creation, H5P_DEFAULT)) < 0 ||
+        H5Awrite(attribute, type, is_text ? (const void *)&value : value) < 0)
         return fail_h5(w, "an attribute cannot be written");
     return 0;
 }
@@ -205,7 +213,8 @@ static int answer(work *w, const fby__h5p_write *q, const char *bytes)
     case FBY__H5P_ROWS: return add_rows(w, q, bytes);
     case FBY__H5P_ATTRIBUTE: {
         const char *nul = memchr(bytes, 0, q->bytes + 1); /* between name and text: there is one beyond the bytes in any case */
-        return add_attribute(w, bytes, nul < bytes + q->bytes ? nul + 1 : nul);
+        const char *value = nul < bytes + q->bytes ? nul + 1 : nul;
+        return add_attribute(w, q, bytes, value, (size_t)(bytes + q->bytes - value));
     }
     case FBY__H5P_END: return end_file(w);
     default: return fail(w, FBY__H5P_ARG, "an unknown request");

@@ -42,6 +42,7 @@ void fby__pack_fini(fby__pack *p)
     fby__free(p->work);
     fby__buf_fini(&p->plan);
     fby__buf_fini(&p->words.columns);
+    fby__pack_attributes_fini(&p->attributes);
 }
 
 void fby__pack_inform(const fby__pack *p, fby_pack_info *info)
@@ -105,6 +106,7 @@ fby_status fby__pack_init(fby__pack *p, fby_dataset *ds, const char *to, const f
         FBY__TRY(fby__pack_pipeline_open(ds, opts->loader, &p->pipeline, err));
     FBY__TRY(fby__pack_layout(p, err));
     FBY__TRY(fby__pack_say(p, err));
+    FBY__TRY(fby__pack_attributes_find(p, err));
     return fby__pack_describe(p, false, err);
 }
 

@@ -6,6 +6,7 @@
  *     input.c     what is packed: the rows of a data set, or samples as a loader gives them
  *     keys.c      by a key: its values, each of which has files of its own
  *     provenance.c what the pack says of itself
+ *     attributes.c what the source says of itself and its columns
  *     graph.c     the phases: which tasks there are, what they read and write, and each of them run
  *                 plan ─► scatter ─► write ─► verify ─► finish
  *     crew.c      tasks of a phase, several at a time, by threads
@@ -36,6 +37,7 @@
 #ifndef FBY_PACK_PACK_IMPL_H
 #define FBY_PACK_PACK_IMPL_H
 
+#include "base/arena.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -46,6 +48,7 @@
 #include "pack/order.h"
 #include "write/write.h"
 
+#include <forebay/contents.h>
 #include <forebay/pack.h>
 
 #include <stdatomic.h>
@@ -65,6 +68,14 @@ typedef struct fby__pack_sum {
     uint64_t rows;  /* of the pack */
     uint64_t known; /* 1: this is set */
 } fby__pack_sum;
+
+/** What the source says of itself and its columns. */
+typedef struct fby__pack_attributes {
+    fby__write_attribute *list; /* owned: of the file, then of one column after the other */
+    size_t n, cap;
+    fby__arena texts;       /* of those that are numbers */
+    fby_contents *contents; /* owned: the rest of what the list points to; NULL = it says nothing */
+} fby__pack_attributes;
 
 /** Options as texts, for the metadata of files. */
 typedef struct fby__pack_words {
@@ -94,6 +105,7 @@ typedef struct fby__pack {
     fby__write_format format; /* as codec: of the writer */
     const char *codec, *extension;
     fby__pack_words words;
+    fby__pack_attributes attributes;
     fby__pack_sum *sums;    /* owned: one a verify task; NULL = not yet. Each is the thread's that runs the task */
     char rows_hash[33];     /* of verify; "" = not yet */
     uint64_t written_bytes; /* of the files under their final names; 0 = not yet */
@@ -136,6 +148,12 @@ fby_status fby__pack_say(fby__pack *p, fby_error *err);
 fby_status fby__pack_describe(fby__pack *p, bool manifest, fby_error *err);
 /** What every file of the pack says of itself; how many. Borrowed from the pack. */
 size_t fby__pack_metadata(const fby__pack *p, fby__key_value out[FBY__PACK_METADATA]);
+
+/* ---- attributes.c ---- */
+
+/** p->attributes, once the layout is known: of the source's first file, as far as they still hold of the pack. */
+fby_status fby__pack_attributes_find(fby__pack *p, fby_error *err);
+void fby__pack_attributes_fini(fby__pack_attributes *a);
 
 /* ---- folder.c ---- */
 

@@ -29,6 +29,7 @@ typedef struct block {
 typedef struct arrow_writer {
     fby__writer base;
     struct ArrowSchema schema; /* a copy, owned */
+    fby__write_options said;   /* its attributes alone */
     fby__codec_id codec;
     int level;
     block *blocks; /* owned */
@@ -63,11 +64,11 @@ static void begin_message(fby__fb *b, int kind, uint64_t body_bytes, uint32_t *o
     *out_header = slots[2];
 }
 
-void fby__arrow_put_schema_message(fby__fb *b, const struct ArrowSchema *schema)
+void fby__arrow_put_schema_message(fby__fb *b, const struct ArrowSchema *schema, const fby__write_options *options)
 {
     uint32_t header;
     begin_message(b, MESSAGE_SCHEMA, 0, &header);
-    fby__arrow_put_schema(b, header, schema);
+    fby__arrow_put_schema(b, header, schema, options);
 }
 
 /* Its metadata, padded so that the body begins at a multiple of ALIGN. */
@@ -174,7 +175,7 @@ static fby_status arrow_end(fby__writer *base, const fby__key_value *metadata, s
     FBY__TRY(fby__writer_put(base, word, sizeof word, err)); /* the end of the stream */
     const fby__fb_field fields[] = {FBY__FB_I16(VERSION_5), FBY__FB_OFFSET, FBY__FB_OFFSET, FBY__FB_OFFSET, FBY__FB_OFFSET};
     fby__fb_table(b, fby__fb_begin(b), fields, 5, slots);
-    fby__arrow_put_schema(b, slots[1], &w->schema);
+    fby__arrow_put_schema(b, slots[1], &w->schema, &w->said);
     (void)fby__fb_vector(b, slots[2], 0, 24, 8); /* dictionaries */
     uint32_t at = fby__fb_vector(b, slots[3], (uint32_t)w->n_blocks, 24, 8);
     for (size_t i = 0; i < w->n_blocks; i++, at += 24) {
@@ -233,11 +234,12 @@ static fby_status arrow_begin(const struct ArrowSchema *schema, const fby__write
     w->base = (fby__writer){.ops = &fby__writer_arrow, .sink = sink};
     w->codec = codec;
     w->level = options->level;
+    w->said = (fby__write_options){.attributes = options->attributes, .n_attributes = options->n_attributes};
     fby_status status = fby__arrow_schema_copy(schema, &w->schema, err);
     if (status == FBY_OK)
         status = fby__writer_put(&w->base, MAGIC, sizeof MAGIC, err);
     if (status == FBY_OK) {
-        fby__arrow_put_schema_message(&w->fb, &w->schema);
+        fby__arrow_put_schema_message(&w->fb, &w->schema, &w->said);
         status = put_message(w, &bytes, err);
     }
     if (status == FBY_OK)

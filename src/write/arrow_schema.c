@@ -73,9 +73,34 @@ static type type_of(const struct ArrowSchema *schema)
     }
 }
 
-enum { FIELD_NAME, FIELD_NULLABLE, FIELD_TYPE_TYPE, FIELD_TYPE, FIELD_DICTIONARY, FIELD_CHILDREN, FIELD_FIELDS };
+enum { FIELD_NAME, FIELD_NULLABLE, FIELD_TYPE_TYPE, FIELD_TYPE, FIELD_DICTIONARY, FIELD_CHILDREN, FIELD_CUSTOM, FIELD_FIELDS };
 
-static void put_field(fby__fb *b, uint32_t link, const struct ArrowSchema *schema)
+/* Attributes of a column, or of the file. */
+typedef struct said {
+    const fby__write_attribute *first;
+    uint32_t n;
+} said;
+
+static said said_of(const fby__write_options *options, int64_t column)
+{
+    said s = {.n = 0};
+    for (size_t i = 0; i < options->n_attributes; i++)
+        if (options->attributes[i].column == column && s.n++ == 0)
+            s.first = &options->attributes[i];
+    return s;
+}
+
+static void put_pairs(fby__fb *b, uint32_t link, const said *s)
+{
+    uint32_t pair[2], at = fby__fb_vector(b, link, s->n, 4, 4);
+    for (uint32_t i = 0; i < s->n; i++, at += 4) {
+        fby__fb_table(b, at, (fby__fb_field[]){FBY__FB_OFFSET, FBY__FB_OFFSET}, 2, pair);
+        fby__fb_string(b, pair[0], s->first[i].name);
+        fby__fb_string(b, pair[1], s->first[i].text);
+    }
+}
+
+static void put_field(fby__fb *b, uint32_t link, const struct ArrowSchema *schema, const said *s)
 {
     const type t = type_of(schema);
     uint32_t slots[FIELD_FIELDS], type_slots[3];
@@ -83,7 +108,8 @@ static void put_field(fby__fb *b, uint32_t link, const struct ArrowSchema *schem
                                                 [FIELD_NULLABLE] = FBY__FB_I8((schema->flags & ARROW_FLAG_NULLABLE) != 0),
                                                 [FIELD_TYPE_TYPE] = FBY__FB_I8(t.member),
                                                 [FIELD_TYPE] = FBY__FB_OFFSET,
-                                                [FIELD_CHILDREN] = FBY__FB_OFFSET};
+                                                [FIELD_CHILDREN] = FBY__FB_OFFSET,
+                                                [FIELD_CUSTOM] = s->n ? FBY__FB_OFFSET : FBY__FB_NONE};
     fby__fb_table(b, link, fields, FIELD_FIELDS, slots);
     fby__fb_string(b, slots[FIELD_NAME], schema->name ? schema->name : "");
     fby__fb_table(b, slots[FIELD_TYPE], t.fields, t.n, type_slots);
@@ -91,14 +117,22 @@ static void put_field(fby__fb *b, uint32_t link, const struct ArrowSchema *schem
         fby__fb_string(b, type_slots[t.n - 1], t.text);
     const uint32_t children = fby__fb_vector(b, slots[FIELD_CHILDREN], (uint32_t)schema->n_children, 4, 4);
     for (int64_t i = 0; i < schema->n_children; i++)
-        put_field(b, children + 4 * (uint32_t)i, schema->children[i]);
+        put_field(b, children + 4 * (uint32_t)i, schema->children[i], &(said){.n = 0});
+    if (s->n)
+        put_pairs(b, slots[FIELD_CUSTOM], s);
 }
 
-void fby__arrow_put_schema(fby__fb *b, uint32_t link, const struct ArrowSchema *schema)
+void fby__arrow_put_schema(fby__fb *b, uint32_t link, const struct ArrowSchema *schema, const fby__write_options *options)
 {
-    uint32_t slots[2];
-    fby__fb_table(b, link, (fby__fb_field[]){FBY__FB_I16(0), FBY__FB_OFFSET}, 2, slots); /* little-endian, fields */
+    uint32_t slots[3];
+    const said file = said_of(options, -1);
+    const fby__fb_field custom = file.n ? FBY__FB_OFFSET : FBY__FB_NONE;
+    fby__fb_table(b, link, (fby__fb_field[]){FBY__FB_I16(0), FBY__FB_OFFSET, custom}, 3, slots); /* little-endian, fields */
     const uint32_t fields = fby__fb_vector(b, slots[1], (uint32_t)schema->n_children, 4, 4);
-    for (int64_t i = 0; i < schema->n_children; i++)
-        put_field(b, fields + 4 * (uint32_t)i, schema->children[i]);
+    for (int64_t i = 0; i < schema->n_children; i++) {
+        const said column = said_of(options, i);
+        put_field(b, fields + 4 * (uint32_t)i, schema->children[i], &column);
+    }
+    if (file.n)
+        put_pairs(b, slots[2], &file);
 }

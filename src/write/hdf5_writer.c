@@ -33,11 +33,13 @@ typedef struct column {
 
 typedef struct hdf5_writer {
     fby__writer base;
-    struct ArrowSchema schema; /* a copy, owned */
-    column *columns;           /* owned: one a child of the schema */
-    fby__h5_output *program;   /* owned */
-    uint64_t rows;             /* so far */
-    fby__buf values;           /* what has to be laid out anew */
+    struct ArrowSchema schema;              /* a copy, owned */
+    column *columns;                        /* owned: one a child of the schema */
+    fby__h5_output *program;                /* owned */
+    const fby__write_attribute *attributes; /* borrowed: of the options */
+    size_t n_attributes;
+    uint64_t rows;   /* so far */
+    fby__buf values; /* what has to be laid out anew */
 } hdf5_writer;
 
 static fby_status no_memory(fby_error *err) { return fby__fail_nomem(err, "an HDF5 writer"); }
@@ -240,17 +242,38 @@ static fby_status hdf5_batch(fby__writer *base, const struct ArrowArray *batch, 
 
 /* ---- begin and end ---- */
 
+static fby_status put_attribute(hdf5_writer *w, fby__h5p_write *q, const char *name, const void *value, size_t n, fby_error *err)
+{
+    q->op = FBY__H5P_ATTRIBUTE;
+    w->values.n = 0;
+    if (fby__buf_put(&w->values, name, strlen(name) + 1) != 0 || fby__buf_put(&w->values, value, n) != 0)
+        return no_memory(err);
+    return fby__h5_output_ask(w->program, q, w->values.data, w->values.n, err);
+}
+
+static fby_status put_text(hdf5_writer *w, uint32_t of, const char *name, const char *text, fby_error *err)
+{
+    fby__h5p_write q = {.column = of, .value = FBY__H5P_OF_TEXT};
+    return put_attribute(w, &q, name, text, strlen(text) + 1, err);
+}
+
+static fby_status put_source_attribute(hdf5_writer *w, const fby__write_attribute *a, fby_error *err)
+{
+    const uint32_t of = a->column < 0 ? FBY__H5P_OF_FILE : (uint32_t)a->column;
+    if (a->dtype == FBY_DTYPE_NONE)
+        return put_text(w, of, a->name, a->text, err);
+    fby__h5p_write q = {.column = of, .rank = !a->is_scalar, .dims = {a->n}, .value_bytes = (uint32_t)fby_dtype_bytes(a->dtype)};
+    q.value = fby__dtype_is_float(a->dtype) ? FBY__H5P_OF_FLOAT : fby__dtype_is_signed(a->dtype) ? FBY__H5P_OF_INT : FBY__H5P_OF_UINT;
+    return put_attribute(w, &q, a->name, a->data, (size_t)a->n * q.value_bytes, err);
+}
+
 static fby_status hdf5_end(fby__writer *base, const fby__key_value *metadata, size_t n, fby_error *err)
 {
     hdf5_writer *w = (hdf5_writer *)base;
-    for (size_t i = 0; i < n; i++) {
-        fby__h5p_write q = {.op = FBY__H5P_ATTRIBUTE};
-        w->values.n = 0;
-        if (fby__buf_put(&w->values, metadata[i].key, strlen(metadata[i].key) + 1) != 0 ||
-            fby__buf_put(&w->values, metadata[i].value, strlen(metadata[i].value) + 1) != 0)
-            return no_memory(err);
-        FBY__TRY(fby__h5_output_ask(w->program, &q, w->values.data, w->values.n, err));
-    }
+    for (size_t i = 0; i < n; i++)
+        FBY__TRY(put_text(w, FBY__H5P_OF_FILE, metadata[i].key, metadata[i].value, err));
+    for (size_t i = 0; i < w->n_attributes; i++)
+        FBY__TRY(put_source_attribute(w, &w->attributes[i], err));
     fby__h5p_write q = {.op = FBY__H5P_END};
     return fby__h5_output_ask(w->program, &q, NULL, 0, err);
 }
@@ -299,6 +322,8 @@ static fby_status hdf5_begin(const struct ArrowSchema *schema, const fby__write_
     if (!w)
         return no_memory(err);
     w->base = (fby__writer){.ops = &fby__writer_hdf5, .sink = sink};
+    w->attributes = options->attributes;
+    w->n_attributes = options->n_attributes;
     fby_status status = fby__arrow_schema_copy(schema, &w->schema, err);
     if (status == FBY_OK)
         status = fby__h5_output_open(*options->file, &w->program, err);

@@ -219,8 +219,10 @@ typedef struct fby__pqw {
     fby__codec_id codec;
     int level;
     uint32_t page_bytes;
-    fby__codec_state codecs; /* owned */
-    char *arrow_schema;      /* owned: the value of "ARROW:schema" */
+    fby__codec_state codecs;                /* owned */
+    const fby__write_attribute *attributes; /* borrowed: of the options */
+    size_t n_attributes;
+    char *arrow_schema; /* owned: the value of "ARROW:schema" */
 
     /* row groups so far; owned */
     fby__buf chunks;     /* fby__pqw_chunk: row group by row group, leaf by leaf */

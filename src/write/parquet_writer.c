@@ -49,13 +49,13 @@ static char *base64(const uint8_t *in, size_t n)
 }
 
 /* What format/parquet/arrow_schema.c reads: time zones, durations and large types, which Parquet's schema does not tell. */
-static fby_status keep_arrow_schema(fby__pqw *w, const struct ArrowSchema *schema, fby_error *err)
+static fby_status keep_arrow_schema(fby__pqw *w, const struct ArrowSchema *schema, const fby__write_options *options, fby_error *err)
 {
     static const uint8_t zeros[8] = {0};
     fby__buf message = {0};
     fby__fb b = {0};
     uint8_t head[8] = {255, 255, 255, 255};
-    fby__arrow_put_schema_message(&b, schema);
+    fby__arrow_put_schema_message(&b, schema, options);
     const size_t padding = -b.buf.n & 7;
     fby__store_u32(head + 4, (uint32_t)(b.buf.n + padding));
     if (!b.failed && fby__buf_put(&message, head, sizeof head) == 0 && fby__buf_put(&message, b.buf.data, b.buf.n) == 0 &&
@@ -91,12 +91,14 @@ static fby_status begin(const struct ArrowSchema *schema, const fby__write_optio
     w->base.ops = &fby__writer_parquet;
     w->base.sink = sink;
     w->level = options->level;
+    w->attributes = options->attributes;
+    w->n_attributes = options->n_attributes;
     w->page_bytes = options->page_bytes ? options->page_bytes : DEFAULT_PAGE_BYTES;
     fby_status status = codec_of(options->codec, &w->codec, err);
     if (status == FBY_OK)
         status = fby__pqw_schema_init(schema, &w->schema, err);
     if (status == FBY_OK)
-        status = keep_arrow_schema(w, schema, err);
+        status = keep_arrow_schema(w, schema, options, err);
     if (status == FBY_OK)
         status = fby__writer_put(&w->base, MAGIC, 4, err);
     if (status != FBY_OK) {
@@ -220,9 +222,18 @@ static void put_key_value(fby__thrift_out *t, const char *key, const char *value
     fby__thrift_close(t);
 }
 
+/* Those of columns, which come behind them, are in the Arrow schema. */
+static size_t n_attributes_of_file(const fby__pqw *w)
+{
+    size_t n = 0;
+    while (n < w->n_attributes && w->attributes[n].column < 0)
+        n++;
+    return n;
+}
+
 static void put_file_metadata(const fby__pqw *w, indexes at, const fby__key_value *metadata, size_t n, fby__thrift_out *t)
 {
-    const size_t n_groups = w->group_rows.n / sizeof(uint64_t), n_pairs = n + 1;
+    const size_t n_groups = w->group_rows.n / sizeof(uint64_t), n_of_file = n_attributes_of_file(w), n_pairs = n + n_of_file + 1;
     uint64_t rows = 0;
     for (size_t i = 0; i < n_groups; i++)
         rows += ((const uint64_t *)(const void *)w->group_rows.data)[i];
@@ -236,6 +247,8 @@ static void put_file_metadata(const fby__pqw *w, indexes at, const fby__key_valu
     fby__thrift_put_list(t, 5, FBY__THRIFT_STRUCT, n_pairs);
     for (size_t i = 0; i < n; i++)
         put_key_value(t, metadata[i].key, metadata[i].value);
+    for (size_t i = 0; i < n_of_file; i++)
+        put_key_value(t, w->attributes[i].name, w->attributes[i].text);
     put_key_value(t, "ARROW:schema", w->arrow_schema);
     fby__thrift_put_binary(t, 6, "forebay version " FBY_VERSION_STRING, sizeof "forebay version " FBY_VERSION_STRING - 1);
     fby__thrift_put_list(t, 7, FBY__THRIFT_STRUCT, w->schema.n_leaves); /* ColumnOrder: TypeDefinedOrder for each */

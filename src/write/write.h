@@ -26,7 +26,19 @@ typedef struct fby__byte_sink {
 
 typedef enum fby__write_format { FBY__WRITE_ARROW, FBY__WRITE_PARQUET, FBY__WRITE_HDF5, FBY__WRITE_FORMAT_COUNT } fby__write_format;
 
+/** What is said of the file (column = -1) or of a column: a text; where the format has numbers, and these are some, they. */
+typedef struct fby__write_attribute {
+    int64_t column; /* of the schema */
+    const char *name, *text;
+    fby_dtype dtype; /* of n numbers; FBY_DTYPE_NONE: it is a text */
+    const void *data;
+    uint64_t n;
+    bool is_scalar;
+} fby__write_attribute;
+
 typedef struct fby__write_options {
+    const fby__write_attribute *attributes; /* by column; borrowed until the writer is freed */
+    size_t n_attributes;
     const char *codec; /* "none", "lz4", "zstd", "snappy" (Parquet alone), "gzip" (HDF5 alone); NULL = none. Borrowed until begin returns */
     int level;         /* of zstd and gzip; 0 = the codec's default */
     uint32_t page_bytes; /* Parquet: about so much of a column's values is a page; 0 = 1 MiB */

@@ -42,7 +42,7 @@
  * descriptor 4. Descriptor 3 is a stream then; each fby__h5p_write, with `bytes` that follow it, is answered with DONE:
  *   COLUMN     a data set; its name. The first is number 0
  *   ROWS       rows of it, dense; of TEXT, each with a NUL behind it
- *   ATTRIBUTE  of the file: name and text, each with its NUL
+ *   ATTRIBUTE  of the file, or of a column: a name and its NUL, then a text and its NUL, or numbers
  *   END        the file is complete, and closed
  *
  * This header includes the C library only.
@@ -54,7 +54,7 @@
 
 #define FBY__H5P_FD 3              /* the program's end of the socket pair */
 #define FBY__H5P_MAGIC 0x35484246u /* "FBH5" */
-#define FBY__H5P_VERSION 4u
+#define FBY__H5P_VERSION 5u
 #define FBY__H5P_MAX_RANK 32            /* H5S_MAX_RANK */
 #define FBY__H5P_MAX_PATH 4096u         /* of a file, with the NUL */
 #define FBY__H5P_MAX_OBJECT_PATH 65536u /* with the NUL; also of a name */
@@ -142,12 +142,14 @@ enum { FBY__H5P_COLUMN = 1, FBY__H5P_ROWS, FBY__H5P_ATTRIBUTE, FBY__H5P_END };
 /* What the values of a column are. BOOL: a byte, 0 or 1. */
 enum { FBY__H5P_OF_BOOL, FBY__H5P_OF_INT, FBY__H5P_OF_UINT, FBY__H5P_OF_FLOAT, FBY__H5P_OF_BYTES, FBY__H5P_OF_TEXT };
 
+#define FBY__H5P_OF_FILE UINT32_MAX
+
 typedef struct fby__h5p_write {
     uint32_t magic, version;
     uint32_t op;
-    uint32_t column;             /* ROWS: its number */
-    uint32_t value, value_bytes; /* COLUMN, as all to `dims`; TEXT: 0 bytes */
-    uint32_t rank;               /* with the axis of the rows */
+    uint32_t column;             /* ROWS, ATTRIBUTE: its number; FBY__H5P_OF_FILE */
+    uint32_t value, value_bytes; /* COLUMN, as all to `dims`; ATTRIBUTE, too; TEXT: 0 bytes */
+    uint32_t rank;               /* with the axis of the rows; of an ATTRIBUTE of numbers 0 or 1 */
     uint32_t level;              /* of gzip, behind a byte shuffle; 0 = not compressed */
     uint64_t chunk_rows;         /* 0 = contiguous */
     uint64_t dims[FBY__H5P_MAX_RANK];

@@ -102,7 +102,7 @@ FBY_API fby_status fby_samples_open(fby_dataset *ds, const fby_samples_opts *opt
 typedef struct fby_bound {
     bool given;
     bool is_real;   /* `real` is meant, not `number` */
-    int64_t number; /* also of dates, times and bools, in the column's own unit */
+    int64_t number; /* also of bools and durations, in the column's own unit; of a column of dates or timestamps it is refused */
     double real;
     const char *
         text; /* NULL, or a date or time as in fby_values, in place of the numbers: of a column of dates or timestamps. Borrowed for the call */

@@ -78,12 +78,22 @@ def number(value: Any, field: Any, what: str) -> int | float | str | None:
     return count(value, what, -(2**63))
 
 
+def _iso(value: Any) -> str | None:
+    """The text of a date or a time; None: it is none."""
+    if hasattr(value, "to_datetime64"):  # of pandas
+        value = value.to_datetime64()
+    if getattr(getattr(value, "dtype", None), "kind", None) == "M":
+        for unit in ("datetime64[D]", "datetime64[s]"):  # months and hours have texts of their own
+            if value.astype(unit) == value:
+                return str(value.astype(unit))
+        return str(value)
+    return value.isoformat() if isinstance(value, datetime.date) else None
+
+
 def bound(value: Any, field: Any, what: str) -> int | float | str | None:
-    """An end of a range, as number() has it; of dates and times none that is a bare number, in which a year would be days since 1970."""
-    if value is None or field is None or field.kind not in ("date", "timestamp") or isinstance(value, str) or _nanoseconds(value) is not None:
-        return number(value, field, what)
-    column, kind, units = field.path, "a date" if field.kind == "date" else "a time", "days" if field.kind == "date" else f"{field.unit}"
-    raise TypeError(f"{what}={value!r}: column {column!r} is {kind}: write '2000-01-31' (a number would count {units} since 1970)")
+    """An end of a range, as number() has it; of dates and times their text."""
+    text = _iso(value) if field is not None and field.kind in ("date", "timestamp") else None
+    return number(value, field, what) if text is None else text
 
 
 def _whole(value: Any, field: Any, what: str) -> int:

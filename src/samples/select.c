@@ -41,8 +41,10 @@ static fby_status take_bound(const fby_bound *given, const fby__value_type *type
         return fby__fail(err, FBY_E_ARG, "'%s' holds strings: they are listed, low and high are about numbers", type->name);
     if (given->is_real && !given->text && given->real != given->real)
         return fby__fail(err, FBY_E_ARG, "low or high is not a number");
-    if (!given->given || !given->text)
+    if (!given->given)
         return FBY_OK;
+    if (!given->text) /* a year would be so many days after 1970 */
+        return fby__value_refuse_undated(type, err);
     out->is_real = false;
     return fby__value_dated(type, given->text, &out->number, err);
 }

@@ -158,6 +158,16 @@ static int64_t unit_ns(const fby_field *field)
     return field->unit == FBY_UNIT_S ? 1000000000 : field->unit == FBY_UNIT_MS ? 1000000 : field->unit == FBY_UNIT_US ? 1000 : 1;
 }
 
+fby_status fby__value_refuse_undated(const fby__value_type *type, fby_error *err)
+{
+    static const char *const units[] = {[FBY_UNIT_S] = "s", [FBY_UNIT_MS] = "ms", [FBY_UNIT_US] = "us", [FBY_UNIT_NS] = "ns"};
+    if (unit_ns(type->field) == 0)
+        return FBY_OK;
+    const bool date = type->field->kind == FBY_KIND_DATE;
+    return fby__fail(err, FBY_E_ARG, "column '%s' is a %s: write '2000-01-31' (a number would count %s since 1970)", type->name,
+                     date ? "date" : "time", date ? "days" : units[type->field->unit]);
+}
+
 fby_status fby__value_dated(const fby__value_type *type, const char *text, int64_t *out, fby_error *err)
 {
     fby__iso_time t;

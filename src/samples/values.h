@@ -85,6 +85,8 @@ fby__value_type fby__read_column_type(const fby__read_column *c);
 
 /** A text as the number that a column of dates or times holds. FBY_E_ARG: it is none, or no whole number of the column's units. */
 fby_status fby__value_dated(const fby__value_type *type, const char *text, int64_t *out, fby_error *err);
+/** FBY_E_ARG where the column holds dates or times, so that a bare number is no end of a range of them. */
+fby_status fby__value_refuse_undated(const fby__value_type *type, fby_error *err);
 
 /**
  * FBY_E_ARG: both or none of numbers and texts, a value twice when `unique`, values that such a column does not hold (strings of a column of

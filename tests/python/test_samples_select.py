@@ -321,17 +321,34 @@ def test_wrong_arguments_say_what_would_do(tmp_path):
 
 
 @pytest.mark.parametrize("bound", ["low", "high"])
-def test_a_date_is_not_compared_with_a_bare_number(bound):
+def test_a_date_is_not_compared_with_a_bare_number(bound, tmp_path):
     day = datetime.date(1999, 12, 30)
     ds = fb.open(pa.table({"day": [day + datetime.timedelta(k) for k in range(4)], "at": pa.array(range(4), pa.timestamp("us")), "i": range(4)}))
     for value in (2000, 2000.0, np.int64(2000), True):
-        with pytest.raises(TypeError, match="column 'day' is a date: write '2000-01-31' .a number would count days since 1970."):
+        with pytest.raises(fb.ArgumentError, match="column 'day' is a date: write '2000-01-31' .a number would count days since 1970."):
             ds.rows().select("day", **{bound: value})
-    with pytest.raises(TypeError, match="column 'at' is a time: .*count us since 1970"):
+    with pytest.raises(fb.ArgumentError, match="column 'at' is a time: .*count us since 1970"):
         ds.rows().select("at", **{bound: 2})
-    for value in ("2000-01-01", datetime.date(2000, 1, 1), np.datetime64("2000-01-01")):
+    with pytest.raises(ValueError, match="column 'day' is a date"):  # a length of time is none
+        ds.rows().select("day", **{bound: datetime.timedelta(days=10957)})
+    for value in ("2000-01-01", datetime.date(2000, 1, 1), np.datetime64("2000-01-01"), np.datetime64("2000-01"), np.datetime64("2000-01-01T00", "h")):
         assert len(ds.rows().select("day", **{bound: value})) == 2
     assert len(ds.rows().select("i", **{bound: 2})) == 2
+    pq.write_table(pa.table({"day": [day + datetime.timedelta(k) for k in range(4)]}), tmp_path / "d.parquet")
+    for value, text in (2000, "a number would count days since 1970"), ("2000-01-01", None):
+        (tmp_path / "p.yaml").write_text(f"data: d.parquet\nsamples: {{select: {{column: day, {bound}: {value}}}}}\n")
+        if text is None:
+            assert len(fb.pipeline(tmp_path / "p.yaml").samples) == 2
+            continue
+        with pytest.raises(ValueError, match=text):
+            len(fb.pipeline(tmp_path / "p.yaml").samples)
+
+
+def test_a_time_beyond_nanoseconds_is_compared_as_it_is():
+    times = np.array(["1500-01-01", "2000-01-01", "3000-01-01T12:00:00", "3000-01-01T12:00:01"], "datetime64[s]")
+    rows = fb.open(pa.table({"at": pa.array(times)})).rows()
+    for bound in times[2], times[2].item():
+        assert (len(rows.select("at", low=bound)), len(rows.select("at", high=bound))) == (2, 2)
 
 
 @pytest.fixture

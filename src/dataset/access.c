@@ -281,12 +281,6 @@ static fby_status fail_no_column(const fby_dataset *ds, const char *path, fby_er
     return fail_unknown(ds, &near, schema->n_leaves, err);
 }
 
-bool fby__dataset_has_some(const fby_dataset *ds, const char *path)
-{
-    char why[600];
-    return fby__schema_find(ds->schema, path) != UINT32_MAX || is_known_absent(ds, path, why, sizeof why);
-}
-
 fby_status fby__dataset_resolve(const fby_dataset *ds, const char *path, fby__dataset_column *out, fby_error *err)
 {
     const fby__schema *schema = ds->schema;

@@ -51,9 +51,6 @@ const fby__block *fby__dataset_block(const fby_dataset *ds, uint32_t i);
  */
 fby_status fby__dataset_resolve(const fby_dataset *ds, const char *path, fby__dataset_column *out, fby_error *err);
 
-/** Does any file have something of that path, usable as a column or not? What fby__dataset_resolve refuses is then no mere absence. */
-bool fby__dataset_has_some(const fby_dataset *ds, const char *path);
-
 /** Where a resolved column is in file i. */
 void fby__dataset_file_column(const fby_dataset *ds, uint32_t file, const fby__dataset_column *column, fby__file_column *out);
 

@@ -137,8 +137,6 @@ static fby_status note_rounded(fby__loader_source *in, const fby__plan_output *o
 
 fby_status fby__loader_note_optional(fby__loader_source *in, const char *name, const char *why, fby_error *err)
 {
-    if (in->loader->outputs.notes.n >= MAX_NOTES)
-        return FBY_OK;
     return put_note(in, err, "output '%.200s' is optional, and left out of all batches: %.900s", name, why);
 }
 
@@ -232,7 +230,8 @@ fby_status fby__loader_notes_order(fby_loader *l, const fby_loader_opts *opts, f
 fby_status fby__loader_notes_make(fby__loader_source *in, const fby__plan_output *outputs, size_t n, fby_error *err)
 {
     fby_loader *l = in->loader;
-    for (size_t i = 0; i < n && l->outputs.notes.n < MAX_NOTES; i++)
+    const size_t most = l->outputs.notes.n + MAX_NOTES; /* beside those about outputs that are left out, of which each has its own */
+    for (size_t i = 0; i < n && l->outputs.notes.n < most; i++)
         FBY__TRY(note_rounded(in, &outputs[i], err));
     if (fby_samples_kind(in->samples) != FBY_SAMPLES_WINDOWS)
         return FBY_OK;
@@ -240,7 +239,7 @@ fby_status fby__loader_notes_make(fby__loader_source *in, const fby__plan_output
         const fby__plan_output *target = &outputs[i];
         if (n_values(target->spec) == 0 || target->step == 0 || target->step + target->n_steps != fby_samples_max_rows(in->samples))
             continue;
-        for (size_t k = 0; k < n && l->outputs.notes.n < MAX_NOTES; k++)
+        for (size_t k = 0; k < n && l->outputs.notes.n < most; k++)
             if (takes_whole_windows(outputs[k].spec))
                 FBY__TRY(note_covered(in, &outputs[k], target, err));
     }

@@ -512,7 +512,7 @@ static fby_status place_all(fby__loader_source *in, const fby__plan_output *outp
     return FBY_OK;
 }
 
-/* Is it an output of a column that is not there, and may be left out? A column that is there and cannot be had is worth a word. */
+/* Is it an output of a column that is not there, and may be left out? */
 static fby_status leave_out(fby__loader_source *in, const fby_output *spec, bool *out, fby_error *err)
 {
     fby__dataset_column column;
@@ -521,8 +521,7 @@ static fby_status leave_out(fby__loader_source *in, const fby_output *spec, bool
     for (size_t i = 0; spec->optional && i < spec->n_columns && !*out; i++)
         if (fby__dataset_resolve(in->ds, spec->columns[i], &column, &why) == FBY_E_SCHEMA) {
             *out = true;
-            if (fby__dataset_has_some(in->ds, spec->columns[i]))
-                return fby__loader_note_optional(in, spec->name, why.message, err);
+            return fby__loader_note_optional(in, spec->name, why.message, err);
         }
     return FBY_OK;
 }

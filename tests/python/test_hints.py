@@ -141,9 +141,13 @@ def test_an_optional_output_that_one_file_lacks_is_said_with_the_file(regions, d
     with pytest.warns(UserWarning, match=said):
         with loader(fb.open(regions).rows(), {"x": "prcp", "y": fb.col("flow").optional()}) as made:
             assert list(made.outputs) == ["x"]
+    with pytest.warns(UserWarning, match="'y' is optional, and left out of all batches: no column 'flwo' .*; did you mean 'flow'"):
+        loader(ds.rows(), {"x": "prcp", "y": fb.col("flwo").optional()}).close()
+    with pytest.warns(UserWarning) as seen:  # however many they are
+        loader(ds.rows(), {"x": "prcp", **{f"y{k}": fb.col(f"nowhere{k}").optional() for k in range(12)}}).close()
+    assert [str(one.message).split("'")[1] for one in seen] == [f"y{k}" for k in range(12)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        loader(ds.rows(), {"x": "prcp", "y": fb.col("nowhere").optional()}).close()  # labels that are not there at inference
         loader(fb.open(regions, missing_columns="fill").rows(), {"x": "prcp", "y": fb.col("flow").optional()}).close()
 
 

@@ -78,10 +78,11 @@ OPEN_WORDS = {
 }  # fmt: skip
 
 # What users of frames, arrays and tensors write behind a column, samples or a data set.
-_CAST = "cast('int64') says the dtype of the output, in any spelling of NumPy and torch"
+_CAST = "cast('{}') says the dtype of the output, in any spelling of NumPy and torch"
 _COMPUTE = "fb.expr('sqrt(x) / (y + 1)') computes with columns; transform= of a loader is code of yours for whole batches"
 COLUMN_WORDS = {
-    **dict.fromkeys(("long", "int", "float", "double", "half", "bool", "astype", "to", "type"), _CAST),
+    **dict.fromkeys(("long", "int", "astype", "to", "type"), _CAST.format("int64")),
+    **{word: _CAST.format(dtype) for word, dtype in (("float", "float32"), ("double", "float64"), ("half", "float16"), ("bool", "bool"))},
     **dict.fromkeys(("fillna", "fill", "nan_to_num"), "fill_missing(0) is put where a value is missing, fill_nan(0) where a result is NaN"),
     **dict.fromkeys(("isna", "isnull", "isnan", "missing"), "is_missing() and is_null() are masks"),
     **dict.fromkeys(("normalize", "zscore", "mean", "std"), "standardize(mean, std), or standardize(moments) with what fb.fit(data, columns) found"),
@@ -116,6 +117,7 @@ LOADER_ATTRIBUTES = {
 DATASET_WORDS = {
     **{word: f"ds.rows().{hint}" for word, hint in SAMPLES_WORDS.items() if hint in (_FILTER, _LOADER, _SPLIT)},
     **dict.fromkeys(("map", "apply", "map_batches"), _COMPUTE),
+    **dict.fromkeys(("split", "select", "limit", "take", "oversample", "resample"), "samples have it: those of ds.rows(), ds.windows(…) or ds.groups(…)"),
     **dict.fromkeys(("groupby", "group_by"), "groups('event_id') has the rows of a key as one sample"),
     "rolling": "windows(365, 7) has consecutive rows",
     **dict.fromkeys(("merge", "join"), "fb.lookup(table, on='id', columns=[…]) puts a table's values into batches"),
@@ -140,6 +142,7 @@ MIX_WORDS = {
 }  # fmt: skip
 
 _TORCH = ("torch.utils.data", "torchdata.")
+_TRAINERS = ("lightning.", "pytorch_lightning.")
 
 TORCH_LOADER = (
     "a Forebay loader gives whole batches and reads ahead in threads of its own: iterate it directly (for batch in loader), without a DataLoader and "
@@ -150,7 +153,7 @@ TORCH_MIX = (
     "a mixture has no values for a DataLoader to take: write mixture.loader(outputs, batch_size=512, shuffle=True) in place of the DataLoader"
 )
 TORCH_SAMPLES = (
-    "{what} say which rows belong together, and have no values for a DataLoader, random_split or Subset to take: write "
+    "{what} say which rows belong together, and have no values for a DataLoader, Trainer, random_split or Subset to take: write "
     "{name}.loader(batch_size=512, shuffle=True) in place of the DataLoader, and "
     "{name}.split(train=0.8, val=0.2, by='samples') in place of random_split"
 )
@@ -232,10 +235,11 @@ def advised_methods(cls: type[C]) -> type[C]:
     return cls
 
 
-def refuse_torch(message: str, function: str | None = None) -> None:
-    """Raise TypeError when the method that calls this was called by one of PyTorch's data utilities: by any, or by the function of this name."""
+def refuse_torch(message: str, function: str | None = None, *, trainers: bool = False) -> None:
+    """Raise TypeError when the method that calls this was called by one of PyTorch's data utilities (`trainers`: or by Lightning): by any, or by the
+    function of this name."""
     if "torch" not in sys.modules:
         return
     frame = sys._getframe(2)
-    if frame.f_globals.get("__name__", "").startswith(_TORCH) and function in (None, frame.f_code.co_name):
+    if frame.f_globals.get("__name__", "").startswith((*_TORCH, *_TRAINERS) if trainers else _TORCH) and function in (None, frame.f_code.co_name):
         raise TypeError(message)

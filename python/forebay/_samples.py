@@ -52,7 +52,7 @@ class Samples(Known):
         return 1 if self._core is None else self._core.counts()[1]
 
     def __len__(self) -> int:
-        refuse_torch(TORCH_SAMPLES.format(what="samples", name="samples"))
+        refuse_torch(TORCH_SAMPLES.format(what="samples", name="samples"), trainers=True)
         return len(self._dataset) if self._core is None else self._core.counts()[0]
 
     def __bool__(self) -> bool:
@@ -64,7 +64,7 @@ class Samples(Known):
     def __getitem__(self, i: Any) -> "Samples": ...
 
     def __getitem__(self, i: Any) -> Any:
-        refuse_torch(TORCH_SAMPLES.format(what="samples", name="samples"))
+        refuse_torch(TORCH_SAMPLES.format(what="samples", name="samples"), trainers=True)
         if isinstance(i, (slice, list, range)) or len(getattr(i, "shape", ())) > 0:
             return self.take(i)
         if isinstance(i, (str, bytes, tuple, float)) or i is None:

@@ -109,13 +109,17 @@ class DataModule(_LightningDataModule):
         self._loaders: dict[str, Loader] = {}
         self._train: _TrainLoader | None = None
         self._state: dict[str, Any] | None = None  # of a checkpoint, until the loader is open
-        for kind, source in self._sources.items():  # so that Lightning does not ask for what there is not
-            if source is None:
-                setattr(self, f"{kind}_dataloader", _absent)
+        for kind, source in self._sources.items():
+            if isinstance(source, Mapping) and any(isinstance(part, (Samples, Mix, Dataset, Loader)) for part in source.values()):
+                raise TypeError(f"{kind}= is one data set, not several by name: give the parts of a split as DataModule(**parts, …) or {kind}=parts[…]")
+        if val is None:  # Lightning's own method: fit() goes without validation, validate() is refused
+            self.val_dataloader = super().val_dataloader  # type: ignore[method-assign]
 
     def _loader(self, kind: str) -> Loader:
         if kind not in self._loaders:
             source = self._sources[kind]
+            if source is None:
+                raise ValueError(f"this DataModule was given no {kind}=: DataModule({kind}=…)")
             if not isinstance(source, Loader):
                 size = self._batch_size if kind == "train" else self._eval_batch_size
                 if size is None and self._options.get("batch_elements") is None:
@@ -182,11 +186,6 @@ class DataModule(_LightningDataModule):
             loader.close()
         self._loaders.clear()
         self._train = None
-
-
-def _absent() -> list:
-    """What Lightning gets for data that were not given: nothing to iterate over."""
-    return []
 
 
 class Diagnose(_Callback):

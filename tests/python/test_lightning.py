@@ -1,5 +1,6 @@
 """forebay.lightning: a Trainer stopped anywhere and started again sees the same batches; DDP; reloaded dataloaders."""
 
+import functools
 import logging
 import warnings
 
@@ -113,7 +114,7 @@ def test_sources_are_globs_samples_or_loaders(tmp_path, parquet):
     data = forebay.lightning.DataModule(train=str(tmp_path / "data/*.parquet"), outputs=["a"], batch_size=5, eval_batch_size=15,
                                         val=fb.open(tmp_path / "data").rows(), test=fb.open(tmp_path / "data").loader("a", batch_size=3))  # fmt: skip
     assert len(data.train_dataloader()) == 6 and len(data.val_dataloader()) == 2 and len(data.test_dataloader()) == 10
-    assert len(data.train_dataloader().dataset) == 30 and data.train_dataloader() is data.train_dataloader() and data.predict_dataloader() == []
+    assert len(data.train_dataloader().dataset) == 30 and data.train_dataloader() is data.train_dataloader()
     data.close()
     for wrong, meant in (("trian", "train"), ("predcit", "predict"), ("eval_batchsize", "eval_batch_size"), ("sede", "seed")):
         with pytest.raises(TypeError, match=f"did you mean '{meant}'"):
@@ -427,6 +428,35 @@ def test_two_processes_predict_every_sample_once_and_validate_with_marked_repeat
 def test_an_argument_that_no_loader_has_is_refused_when_the_module_is_made():
     with pytest.raises(TypeError, match=r"DataModule\(\) has no argument 'num_workers': there are no worker processes"):
         forebay.lightning.DataModule(train="x", num_workers=3)
+
+
+def test_data_that_were_not_given_are_not_passed_over(tmp_path, parquet):
+    parquet({"x": np.arange(32, dtype=np.float32), "a": np.arange(32)}, "a.parquet")
+    samples = fb.open(tmp_path / "a.parquet").rows()
+    make = functools.partial(forebay.lightning.DataModule, outputs={"x": ["x"], "a": "a"}, batch_size=8)
+    with pytest.warns(UserWarning, match="no `val_dataloader`. Skipping val loop"):
+        trainer(max_epochs=1).fit(model := Model(), make(samples))
+    assert len(model.seen) == 4 and not model.validated
+    with pytest.raises(ValueError, match=r"was given no train=: DataModule\(train="):
+        trainer(max_epochs=1).fit(Model(), make(val=samples))
+    with pytest.raises(ValueError, match="was given no test="):
+        trainer().test(type("Tested", (Model,), {"test_step": Model.validation_step})(), make(samples))
+    with pytest.raises(ValueError, match="was given no predict="):
+        trainer().predict(type("Predicted", (Model,), {"predict_step": Model.validation_step})(), make(samples))
+    with pytest.raises(pl.utilities.exceptions.MisconfigurationException, match="val_dataloader"):
+        trainer().validate(Model(), make(samples))
+
+
+def test_what_is_no_source_of_batches_says_what_to_write(tmp_path, parquet):
+    parquet({"x": np.arange(32, dtype=np.float32), "a": np.arange(32)}, "a.parquet")
+    samples = fb.open(tmp_path / "a.parquet").rows()
+    parts = samples.split(train=0.5, val=0.5, by="samples")
+    with pytest.raises(TypeError, match=r"train= is one data set, not several by name: give the parts of a split as DataModule\(\*\*parts"):
+        forebay.lightning.DataModule(train=parts, outputs={"x": ["x"], "a": "a"}, batch_size=8)
+    with pytest.raises(TypeError, match=r"samples .* have no values for a .*Trainer.* write samples.loader\(batch_size=512, shuffle=True\)"):
+        trainer(max_epochs=1).fit(Model(), samples)
+    trainer(max_epochs=1, num_sanity_val_steps=0).fit(model := Model(), forebay.lightning.DataModule(**parts, outputs={"x": ["x"], "a": "a"}, batch_size=8))
+    assert len(model.seen) == 2 and len(model.validated) == 2
 
 
 def test_diagnose_measures_the_step_and_training_is_what_it_would_have_been(tmp_path, parquet):

@@ -254,6 +254,8 @@ def test_words_of_other_libraries_say_what_to_write(basins):
         (lambda: basins.batch(32), AttributeError, ["'Dataset' object has no attribute 'batch'", "ds.rows().loader(outputs, batch_size=512"]),
         (lambda: basins.merge(basins), AttributeError, ["fb.lookup("]),
         (lambda: fb.col("label").long(), AttributeError, ["'Column' object has no attribute 'long': cast('int64')"]),
+        (lambda: fb.col("label").float(), AttributeError, ["cast('float32')"]),
+        (lambda: basins.split(train=0.8, val=0.2), AttributeError, ["has no attribute 'split': samples have it: those of ds.rows()"]),
         (lambda: fb.col("label").fillna(0), AttributeError, ["fill_missing(0)"]),
         (lambda: fb.fit(windows, "prcp").mean, AttributeError, ["moments['prcp'].mean"]),
         (lambda: windows.loader("prcp", batch_size=4).to("cuda"), AttributeError, ["'Loader' object has no attribute 'to': device= of the loader"]),

@@ -337,8 +337,9 @@ def lookup(
     -------
     Column
         For windows and groups, a key of whole numbers is looked up for every row: (B, steps, n), or packed; ``.first()`` and ``.at(step)`` take
-        one row. A string is looked up once, for the sample's first row: (B, n). In a key of several columns, numbers are taken from every row and
-        strings from the sample's first row; a key of strings only gives (B, n).
+        one row. By the groups' own key it is looked up once a group: (B, n); ``.ragged()`` and ``.padded()`` ask for every row. A string is looked up
+        once, for the sample's first row: (B, n). In a key of several columns, numbers are taken from every row and strings from the sample's first
+        row; a key of strings only gives (B, n).
 
     Raises
     ------

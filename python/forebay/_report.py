@@ -222,7 +222,7 @@ class Report:
         The fewest that were found in a whole batch.
     padding, padding_unsorted : float
         Share of padded batches that is padding, when they are padded to their longest sample; and the same without length buckets. Where no
-        output is padded, what padding would add.
+        output is padded, what padding would add. The padding of list columns, whose lengths are known once they are read, does not count.
     padded_outputs : int
         Outputs that are padded to the longest sample of their batch.
     same_block, same_block_uniform : float

@@ -171,7 +171,8 @@ static double percent(double value) { return 100 * value; }
 static void say_too_early(fby_report *r, const fby__usage *u)
 {
     if (r->batches)
-        SAY("Too early to say what limits: %llu batches and %.2f s since the first, which took %.1f ms. It takes %d batches and %.2f s at "
+        SAY("Too early to say what limits: %llu batches and %.2f s since the first, for which it waited %.1f ms. It takes %d batches and "
+            "%.2f s at "
             "least.",
             (unsigned long long)u->batches, u->seconds, 1e-6 * ratio((double)r->first_batches_ns, (double)r->epochs_begun), LEAST_BATCHES,
             LEAST_SECONDS);

@@ -82,7 +82,7 @@ static fby_status check_kind(const fby__split *p, fby_error *err)
         return fby__fail(err, FBY_E_ARG, "these windows are a part by time already: split all of them at once");
     if (o->kind == FBY_SPLIT_TIME && !windows && !o->time) {
         const char *column = column_of_times(p->s->base->ds);
-        return fby__fail(err, FBY_E_ARG, "by time: name the column of the time of these samples (time=%.100s)", column ? column : "…");
+        return fby__fail(err, FBY_E_ARG, "by time: name the column of the time of these samples (time=\"%.100s\")", column ? column : "…");
     }
     return FBY_OK;
 }

@@ -235,7 +235,7 @@ def test_a_state_tells_parts_apart(tmp_path):
         (lambda ds: ds.rows().split(a=0.5, stratify=0.5), TypeError, "stratify= names a column, as a str, not float; parts have other names"),
         (lambda ds: ds.rows().split(a=0.5, time=0.5), TypeError, "time= names a column"),
         (lambda ds: ds.rows().split(a=[1], b=[2], by="samples"), ValueError, "part 'a' lists keys"),
-        (lambda ds: ds.rows().split(a=0.5, by="time"), ValueError, "name the column of the time of these samples .time=when"),
+        (lambda ds: ds.rows().split(a=0.5, by="time"), ValueError, "name the column of the time of these samples .time=.when.."),
         (lambda ds: ds.rows().split(a=0.5, time="word"), ValueError, "'word' holds strings"),
         (lambda ds: ds.rows().split(a=0.5, time="nope"), fb.SchemaError, "nope"),
         (lambda ds: ds.rows().split(a=0.5, by="samples", time="when"), ValueError, "time goes with by time"),

@@ -70,6 +70,12 @@ SPLIT_WORDS = {
     "n_splits": "every part has a name and its fraction; for folds, split(a=0.2, b=0.2, …) and leave out one part at a time",
 }
 
+SELECT_WORDS = {
+    **dict.fromkeys(("min", "minimum", "ge", "start", "begin", "lower"), "low= is the least value that is taken"),
+    **dict.fromkeys(("max", "maximum", "lt", "stop", "end", "upper"), "high= is the first value that is not"),
+    **dict.fromkeys(("value", "eq", "equals", "isin", "is_in"), "values=[1, 2] lists those that are taken"),
+}
+
 OPEN_WORDS = {
     **dict.fromkeys(("fill_missing", "fill_value", "na_values", "missing"),
                     'missing_columns="fill" opens files that lack columns; fb.col(\'flow\').fill_missing(0) replaces values'),
@@ -215,11 +221,16 @@ def advised(name: str | None = None, words: dict[str, str] | None = None) -> Cal
         names = [p.name for p in inspect.signature(function).parameters.values() if p.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)]
         known = frozenset(names)
         shown = [p for p in names if p not in ("self", "samples")]
+        by_name = [p.name for p in inspect.signature(function).parameters.values() if p.kind == kinds.KEYWORD_ONLY]
+        several = any(p.kind == kinds.VAR_POSITIONAL for p in inspect.signature(function).parameters.values())
+        by_place = len(names) - len(by_name)
 
         @functools.wraps(function)
         def call(*args: Any, **options: Any) -> Any:
             if not known.issuperset(options):
                 raise unknown_argument(name or function.__name__, next(o for o in options if o not in known), shown, words)
+            if len(args) > by_place and by_name and not several:
+                raise TypeError(f"{name or function.__name__}() takes {args[by_place]!r:.60} by name: {', '.join(f'{p}=' for p in by_name)}")
             return function(*args, **options)
 
         return call  # type: ignore[return-value]

@@ -217,7 +217,7 @@ class Loader(Known):
             raise ValueError(f"shuffle={shuffle!r}: use True, False, 'superbatch', 'full' or 'block'")
         if drop_last is not None:
             if tail != "auto":
-                raise ValueError(f"drop_last={drop_last!r} and tail={tail!r} say the same thing: give one of them")
+                raise ValueError(f"drop_last={drop_last!r} and tail={tail!r} both say what becomes of the last batch: give one of them")
             options["tail"] = "drop" if _options.switch(drop_last, "drop_last") else "keep"
         if as_ not in ("dict", "tuple", "namedtuple"):
             raise ValueError(f"as_={as_!r}: use 'dict', 'tuple' or 'namedtuple'")

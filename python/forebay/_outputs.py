@@ -467,5 +467,5 @@ def dtype_name(dtype: Any) -> str:
         if not isinstance(name, str):
             name = getattr(dtype, "__name__", str(dtype))  # numpy.float32, the scalar type
     if name not in _forebay.dtypes:
-        raise ValueError(f"{dtype!r} is not a dtype of tensors here: use one of {', '.join(_forebay.dtypes)}")
+        raise ValueError(f"{dtype!r} is not a dtype of tensors here: use one of {', '.join(_forebay.dtypes)}; of times 'timestamp[ns]', 'duration[s]'")
     return name

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Union, overload
 
 from . import _forebay, _hints, _options, _output_rows
-from ._advice import SAMPLES_WORDS, TORCH_SAMPLES, Known, advised, named_parts, outside, refuse_torch
+from ._advice import SAMPLES_WORDS, SELECT_WORDS, TORCH_SAMPLES, Known, advised, named_parts, outside, refuse_torch
 from ._loader import Loader
 from ._sizes import count
 from ._sources import progress_of
@@ -87,7 +87,7 @@ class Samples(Known):
 
     # ---- some of them ----
 
-    @advised()
+    @advised(words=SELECT_WORDS)
     def select(
         self,
         column: str | Iterable[int] | Iterable[str] | None = None,

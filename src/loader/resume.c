@@ -358,8 +358,9 @@ static fby_status check_options(fby_loader *l, const fby_loader_state *s, fby_er
                          "the state was saved with shuffle '%s', this loader has '%s' in effect: the order would be another",
                          fby__shuffle_words[s->shuffle], fby__shuffle_words[now.shuffle]);
     FBY__TRY(check_mix(&now, s, err));
+    if (s->batch_elements == now.batch_elements) /* before what follows from it, such as the streams in effect */
+        FBY__TRY(check_global_batch(l, s, err));
     FBY__TRY(check_numbers(&now, s, err));
-    FBY__TRY(check_global_batch(l, s, err));
     bool drops = (s->tail == FBY_TAIL_DROP) != (now.tail == FBY_TAIL_DROP);
     if (drops || (s->tail != now.tail && s->world_size == fby__plan_world_size(l->plan)))
         return fby__fail(err, FBY_E_ARG, "the state was saved with tail '%s', this loader has '%s': the last batch would be another",

@@ -95,7 +95,7 @@ def test_tails(many):
             assert sum(sizes) == {"keep": 1200, "drop": 1188, "wrap": 1287}[tail]
     with many.loader("a", batch_size=99, drop_last=True, framework="numpy") as loader:
         assert len(loader) == 12 and loader.samples_per_epoch == 1188
-    with pytest.raises(ValueError, match="say the same thing"):
+    with pytest.raises(ValueError, match="both say what becomes of the last batch"):
         many.loader("a", batch_size=9, drop_last=True, tail="keep")
 
 

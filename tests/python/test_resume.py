@@ -224,6 +224,9 @@ def test_what_would_give_another_order_is_refused_with_both_values(many, folder,
         how = {"batch_size": 16, "rank": 0, "world_size": 4, "seed": 3, "superbatch": "60 samples", **changed}
         with many.loader("a", framework="numpy", **how) as loader, pytest.raises(ValueError, match=hint):
             loader.load_state_dict(state)
+    with many.loader("a", batch_size=5, seed=3, superbatch="60 samples", framework="numpy") as loader:  # of other streams in effect, because of its size
+        with pytest.raises(ValueError, match="global batch of 64 .* has 5 .*: set batch_size to 64"):
+            loader.load_state_dict(state)
     with many.loader("a", batch_size=64, seed=3, superbatch="60 samples", framework="numpy", memory="64MiB", threads=1) as loader:
         loader.load_state_dict(state)
         for bad, hint in (

@@ -139,7 +139,7 @@ def test_tails_are_refused_by_name(files):
         ds.loader("row", batch_size=8, rank=0, world_size=2, tail="keep")
     with pytest.raises(ValueError, match="'wrap' or 'uneven'"):
         ds.loader("row", batch_size=8, tail="odd")
-    with pytest.raises(ValueError, match="say the same thing"):
+    with pytest.raises(ValueError, match="both say what becomes of the last batch"):
         ds.loader("row", batch_size=8, tail="uneven", drop_last=False)
 
 

@@ -91,7 +91,7 @@ class Dataset(_Exports, Known):
     def __getitem__(self, key: Any) -> NoReturn:
         name = key if isinstance(key, str) else "x"
         raise TypeError(
-            f"a data set holds no values: ds.read({name!r}) reads a column as a NumPy array, ds.rows().loader({name!r}, batch_size=512) gives batches, "
+            f"a data set holds no values: ds.read({name!r})[{name!r}] is a column as a NumPy array, ds.rows().loader({name!r}, batch_size=512) gives batches, "
             "pyarrow.table(ds) is all of it"
         )
 

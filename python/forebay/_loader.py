@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _delivery, _forebay, _hints, _options, _state, _trace, _transform
-from ._advice import LOADER_ATTRIBUTES, LOADER_WORDS, TORCH_LOADER, Known, advised, refuse_torch
+from ._advice import LOADER_ATTRIBUTES, LOADER_WORDS, TORCH_LOADER, Known, advised, outside, refuse_torch
 from ._batch import check_device, to_device
 from ._delivery import OutputInfo
 from ._forebay import printable
@@ -256,6 +256,8 @@ class Loader(Known):
         self._rank_given = rank is not None
         self._rank = (rank, world_size) if rank is not None else detected_rank()
         self._open()
+        for text in self._core.notes():
+            warnings.warn(text, stacklevel=outside())
         if self._rows is None:
             for source in samples._each:
                 _hints.warn_left_out(source.dataset)
@@ -531,7 +533,10 @@ class Loader(Known):
         options = {name: self._options[name] for name in ("memory", "threads", "as_", "batch_elements")}
         options["memory"] = None if options["memory"] == "all" else options["memory"]  # this loader holds it
         options.update(batch_size=self.batch_size, shuffle=False, rank=0, world_size=1, prefetch=1, framework=self._framework)
-        with Loader(self._samples, self._given_outputs, **options) as loader:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what there is to say was said when this loader was made
+            loader = Loader(self._samples, self._given_outputs, **options)
+        with loader:
             return next(iter(loader))
 
     def __repr__(self) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, Union
 
 from . import _forebay, _output_rows
-from ._advice import MIX_ATTRIBUTES, MIX_WORDS, TORCH_MIX, Known, advised, outside, refuse_torch
+from ._advice import MIX_ATTRIBUTES, MIX_WORDS, TORCH_MIX, Known, advised, refuse_torch
 from ._dataset import Dataset
 from ._forebay import printable
 from ._loader import Loader
@@ -84,10 +83,7 @@ class Mix(Known):
         >>> loader = mixture.loader({"x": ["prcp", "tmax"], "from": fb.source()}, batch_size=512)
         >>> loader = mixture.loader({"stations": {"y": "flow"}, "model": {"y": "q_sim"}}, batch_size=512)
         """
-        loader = Loader(self, outputs, **options)
-        for text in loader._core.notes():
-            warnings.warn(text, stacklevel=outside())
-        return loader
+        return Loader(self, outputs, **options)
 
     # ---- what a loader asks ----
 

@@ -363,10 +363,7 @@ class Samples(Known):
 
         The parameters are those of :class:`forebay.Loader`.
         """
-        loader = Loader(self, outputs, **options)
-        for text in loader._core.notes():
-            warnings.warn(text, stacklevel=outside())
-        return loader
+        return Loader(self, outputs, **options)
 
     # ---- what a loader asks, here and of mixtures ----
 

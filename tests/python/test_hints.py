@@ -51,6 +51,29 @@ def test_an_input_that_covers_the_target_is_pointed_out_of_what_is_computed_too(
             loader(ds.windows(7, 3), {"x": x, "y": y}).close()
 
 
+def test_every_way_to_a_loader_says_it(tmp_path, parquet):
+    parquet({"a": np.arange(30.0)}, "a.parquet")
+    (tmp_path / "p.yaml").write_text(
+        "data: a.parquet\nsamples: {windows: {input: 4, output: 2}}\noutputs: {x: a, y: {columns: a, steps: [4, 6]}}\nloader: {batch_size: 4}\n"
+    )
+    pipeline, windows = fb.pipeline(tmp_path / "p.yaml"), fb.open(tmp_path / "a.parquet").windows(4, 2)
+    outputs, options = {"x": "a", "y": fb.col("a").steps(4, 6)}, {"batch_size": 4, "framework": "numpy"}
+    for make in (
+        lambda: fb.Loader(windows, outputs, **options),
+        lambda: windows.loader(outputs, **options),
+        lambda: fb.mix({"w": windows}).loader(outputs, **options),
+        lambda: pipeline.loader(framework="numpy"),
+        lambda: pipeline.samples.loader(pipeline.outputs, **options),
+        lambda: windows.loader(outputs, transform=lambda batch: batch, **options),
+    ):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            made = make()
+            made.check()
+            made.close()
+        assert [one.filename for one in seen] == [__file__] and "takes all 6 steps of a window" in str(seen[0].message)
+
+
 def test_a_key_that_inputs_and_target_share_is_no_target():
     keyed = fb.open({"k": np.repeat([1, 2], N // 2), "prcp": np.arange(N * 1.0), "flow": np.arange(N * 1.0)})
     groups = fb.fit(keyed, ["prcp", "flow"], by="k")

@@ -260,7 +260,7 @@ def test_words_of_other_libraries_say_what_to_write(basins):
         (lambda: fb.fit(windows, "prcp").mean, AttributeError, ["moments['prcp'].mean"]),
         (lambda: windows.loader("prcp", batch_size=4).to("cuda"), AttributeError, ["'Loader' object has no attribute 'to': device= of the loader"]),
         (lambda: windows.loader("prcp", batch_size=4).shuffle(9), AttributeError, ["it is made whole: samples.loader("]),
-        (lambda: basins["prcp"], TypeError, ["a data set holds no values: ds.read('prcp') reads a column"]),
+        (lambda: basins["prcp"], TypeError, ["a data set holds no values: ds.read('prcp')['prcp'] is a column"]),
         (lambda: next(iter(basins)), TypeError, ["ds.rows().loader("]),
         (lambda: fb.open([pa.table({"x": [1]}), pa.table({"x": [2]})]), TypeError, ["item 0 of the list is a Table: of several tables in memory, make one"]),
         *((compute, TypeError, ["operators do not compute with columns: fb.expr('a / (b + 1)')"]) for compute in (

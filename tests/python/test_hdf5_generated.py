@@ -4,9 +4,6 @@ Each file is one table, so that one test reads all its data sets three ways: who
 `direct` is asserted everywhere: a data set that quietly goes through the helper program fails.
 """
 
-import os
-import subprocess
-import sys
 
 import pytest
 
@@ -18,6 +15,7 @@ h5py = pytest.importorskip("h5py")
 pytest.importorskip("hdf5plugin")
 
 import hdf5_files as files  # noqa: E402
+from hdf5_compare import add, assert_table, assert_whole, columns_of, h5py_values, leaves, precision  # noqa: E402
 
 N = 67
 LATE = ("v110", "latest")
@@ -37,99 +35,6 @@ LAYOUTS = {
     "noise": ((16, 2), None, {"noise": True}, "fixed array"),
     "bigger_than_all": ((100, 5), (None, None), {}, "B-tree 2"),
 }  # fmt: skip
-
-
-def add(file, path, dtype, shape, chunk, maxshape, filters, seed, sparse=False, noise=False, fill=None, values=None, **options):
-    """One data set. sparse: True writes rows 16-31 and the last one; () writes nothing."""
-    plist = files.properties(chunk=chunk, filters=filters, fill=None if fill is None else np.array(fill, dtype), **options)
-    made = files.create(file, path, dtype, shape, maxshape, plist)
-    if values is None:
-        values = files.numbers(dtype, shape, seed, noise)
-    if sparse is True:
-        made[16:32] = values[16:32]
-        made[-1] = values[-1]
-    elif sparse is False:
-        made[...] = values
-    return made
-
-
-def leaves(table):
-    """{dotted path: NumPy array} of a pyarrow table, fixed-size lists as axes."""
-    out = {}
-
-    def visit(name, array):
-        array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-        while isinstance(array, pa.ExtensionArray):
-            array = array.storage
-        if pa.types.is_struct(array.type):
-            for i, field in enumerate(array.type):
-                visit(f"{name}.{field.name}", array.field(i))
-            return
-        shape = [len(array)]
-        while pa.types.is_fixed_size_list(array.type):
-            shape.append(array.type.list_size)
-            array = array.flatten()
-        if pa.types.is_float16(array.type):
-            values = np.frombuffer(array.view(pa.int16()).to_numpy(zero_copy_only=False), np.float16)
-        else:
-            values = array.to_numpy(zero_copy_only=False)
-        out[name] = values.reshape(shape)
-
-    for name in table.column_names:
-        visit(name, table.column(name))
-    return out
-
-
-def columns_of(ds):
-    """{path of a data set: column}, of those in the table."""
-    return {item.path: item.column for item in ds.contents().arrays if item.column is not None}
-
-
-def assert_whole(path, want, not_direct=()):
-    """Every data set of `want` = {path: values}, whole; all direct but those named."""
-    with fb.open(path, cache_dir="") as ds:
-        contents = ds.contents()
-        for name, values in want.items():
-            if name in not_direct:
-                assert not contents[name].direct, name
-            else:
-                assert contents[name].direct, f"{name}: {contents[name].why}"
-            files.assert_same(ds.read(name), values, name)
-
-
-def assert_table(path, want, arrow=True, loader=True, batch_size=13, **options):
-    """The file as one table: each data set of `want` that has as many rows is a column, equal as read(), Arrow and loader."""
-    with fb.open(path, cache_dir="", **options) as ds:
-        columns = columns_of(ds)
-        n = len(ds)
-        missing = [name for name in want if name not in columns]
-        assert not missing, f"no columns: {missing[:5]} of {len(missing)}; {ds.notes}"
-        read = ds.read([columns[name] for name in want])
-        for name, values in want.items():
-            files.assert_same(read[columns[name]], values, f"{name} in read()")
-        if arrow:
-            got = leaves(pa.table(ds))
-            for name, values in want.items():
-                files.assert_same(got[columns[name]], values, f"{name} as Arrow")
-        if not loader:
-            return
-        want = {name: values for name, values in want.items() if values.dtype.kind in "biuf"}
-        outputs = {"row": fb.sample_index(), **{name: fb.col(columns[name]) for name in want}}
-        for size, more in ((batch_size, {"shuffle": True}), (n, {"shuffle": "full"}), (5, {"shuffle": "block", "threads": 1})):
-            parts = {}
-            with ds.loader(outputs, batch_size=size, seed=3, framework="numpy", **more) as batches:
-                for batch in batches:
-                    for name, part in batch.items():
-                        parts.setdefault(name, []).append(np.asarray(part))
-            rows = np.concatenate(parts["row"])
-            assert np.array_equal(np.sort(rows), np.arange(n))
-            for name, values in want.items():
-                files.assert_same(np.concatenate(parts[name]), values[rows], f"{name} through a loader")
-
-
-def h5py_values(path, names=None):
-    with h5py.File(path) as file:
-        return {name: files.expected(item) for name, item in files.data_sets(file) if names is None or name in names}
 
 
 # ---- filters × layouts ----
@@ -187,16 +92,6 @@ def three_bytes(signed, big):
     hdf5 = files.libhdf5()
     hdf5.H5Tset_size.argtypes = (files.ctypes.c_int64, files.ctypes.c_size_t)
     assert hdf5.H5Tset_size(kind.id, 3) >= 0
-    return kind
-
-
-def precision(kind, bits, offset):
-    """A copy of an integer type of which only `bits` bits from bit `offset` on count."""
-    kind = kind.copy()
-    hdf5 = files.libhdf5()
-    hdf5.H5Tset_precision.argtypes = (files.ctypes.c_int64, files.ctypes.c_size_t)
-    hdf5.H5Tset_offset.argtypes = (files.ctypes.c_int64, files.ctypes.c_size_t)
-    assert hdf5.H5Tset_precision(kind.id, bits) >= 0 and hdf5.H5Tset_offset(kind.id, offset) >= 0
     return kind
 
 
@@ -659,145 +554,6 @@ def test_flipped_bits_are_found_by_fletcher32_on_request(tmp_path):
             ds.read("x")
 
 
-# ---- through the helper program ----
-
-
-@pytest.fixture(scope="session")
-def helper(tmp_path_factory):
-    """Skips where the helper program is not built."""
-    path = tmp_path_factory.mktemp("helper") / "scale.h5"
-    with h5py.File(path, "w") as file:
-        file.create_dataset("x", data=np.arange(N), scaleoffset=0, chunks=(16,))
-    with fb.open(path, cache_dir="") as ds:
-        try:
-            ds.read("/x")
-        except fb.UnsupportedError as error:
-            pytest.skip(f"no helper program: {error}")
-
-
-def test_scale_offset_and_nbit(tmp_path, helper):
-    path = tmp_path / "f.h5"
-    with files.new_file(path, "v108") as file:
-        file.create_dataset("/scale_int", data=files.numbers("<i4", (N, 3), 1) % 1000, scaleoffset=0, chunks=(16, 2))
-        file.create_dataset("/scale_float", data=files.numbers("<f4", (N, 3), 1), scaleoffset=3, chunks=(16, 2))
-        kind = precision(h5py.h5t.STD_I32LE, 12, 0)
-        values = (np.arange(N * 3).reshape(N, 3) % 2048).astype(np.int32)
-        made = files.create(file, "/nbit", kind, (N, 3), None, files.properties(chunk=(16, 2), filters=[(files.NBIT, ())]))
-        made.id.write(h5py.h5s.ALL, h5py.h5s.ALL, values, h5py.h5t.NATIVE_INT32)
-    want = h5py_values(path, ("/scale_int", "/scale_float")) | {"/nbit": values}
-    assert_whole(path, want, not_direct=want)
-    assert_table(path, want)
-    with fb.open(path, cache_dir="") as ds:
-        assert "nbit" in ds.contents()["/nbit"].why and "scale" in ds.contents()["/scale_int"].why
-
-
-def test_external_data_virtual_data_sets_and_links_to_other_files(tmp_path, helper):
-    path = tmp_path / "f.h5"
-    values = files.numbers("<i4", (N, 3), 1)
-    (tmp_path / "raw.bin").write_bytes(b"12345678" + values.tobytes())
-    with files.new_file(tmp_path / "part.h5", "v110") as file:
-        file["part"] = values
-    with files.new_file(path, "v110") as file:
-        files.create(file, "/external", np.dtype("<i4"), (N, 3), None, files.properties(external=[(str(tmp_path / "raw.bin"), 8, values.nbytes)]))
-        layout = h5py.VirtualLayout((N, 3), "<i4")
-        layout[:40] = h5py.VirtualSource(str(tmp_path / "part.h5"), "part", (N, 3))[:40]
-        file.create_virtual_dataset("/virtual", layout, fillvalue=-3)
-        file["/linked"] = h5py.ExternalLink(str(tmp_path / "part.h5"), "/part")
-        add(file, "/ordinary", np.dtype("<i4"), (N, 3), None, None, (), 4)
-    want = h5py_values(path, ("/external", "/virtual", "/ordinary"))
-    assert np.array_equal(want["/external"], values)
-    assert_whole(path, want, not_direct=("/external", "/virtual"))
-    assert_table(path, want)
-
-
-@pytest.fixture
-def linked(tmp_path, monkeypatch):
-    """main.h5 with links into part.h5 beside it, to what is not there, in circles, and to a pipe; read from another folder."""
-    monkeypatch.chdir("/")
-    folder = tmp_path / "files"
-    folder.mkdir()
-    os.mkfifo(folder / "pipe")
-    with files.new_file(folder / "part.h5") as file:
-        file["floats"] = files.numbers("<f4", (N, 2), 1)
-        file["g/a"] = np.arange(N)
-        file["g/deep/b"] = np.arange(N) * 2.5
-        file["g/soft"] = h5py.SoftLink("/floats")
-        file["g/main"] = h5py.ExternalLink("main.h5", "/")  # a circle of groups
-        file["g/other"] = h5py.ExternalLink("third.h5", "/words")
-        file["circle"] = h5py.ExternalLink("main.h5", "/circle")
-    with files.new_file(folder / "third.h5") as file:
-        file["words"] = np.array([f"w{i}" for i in range(N)], object)
-    with files.new_file(folder / "main.h5") as file:
-        file["x"] = np.arange(N)
-        for name, where, path in (
-            ("floats", "part.h5", "/floats"), ("absolute", str(folder / "third.h5"), "/words"), ("group", "part.h5", "/g"), ("no_file", "gone.h5", "/x"),
-            ("no_object", "part.h5", "/gone"), ("circle", "part.h5", "/circle"), ("self", "main.h5", "/self"), ("pipe", "pipe", "/x"),
-            ("device", "/dev/zero", "/x"), ("again", "main.h5", "/x"),
-        ):  # fmt: skip
-            file[name] = h5py.ExternalLink(where, path)
-        file["soft"] = h5py.SoftLink("/group/deep/b")
-    return folder
-
-
-def test_links_to_other_files_are_followed_by_the_helper_program(linked, helper):
-    want = {"x": np.arange(N), "floats": files.numbers("<f4", (N, 2), 1), "absolute": [f"w{i}" for i in range(N)],
-            "group/a": np.arange(N), "group/deep/b": np.arange(N) * 2.5}  # fmt: skip
-    with fb.open(linked / "main.h5", cache_dir="", missing_sources="fill") as ds:
-        assert set(ds.columns) == set(want), ds.notes  # each object once: group/other is /absolute, group/soft is /floats
-        contents = ds.contents()
-        read, table = ds.read(), pa.table(ds)
-        for name, values in want.items():
-            assert contents["/" + name].direct == (name == "x")
-            assert np.array_equal(read[name], values), name
-            assert np.array_equal(ds.read("/" + name), values), name
-            assert table[name].to_pylist() == np.asarray(values).tolist()
-        assert "part.h5:/floats" in contents["/floats"].why and "part.h5:/g" in contents["/group/deep/b"].why
-        for name, other in (("/group/other", "absolute"), ("/soft", "group/deep/b"), ("/group/soft", "floats"), ("/again", "x")):
-            assert np.array_equal(ds.read(name), want[other]), name
-        with fb.open(linked / "main.h5", table="/group", cache_dir="") as part:
-            assert set(part.columns) == {"a", "deep/b"} and np.array_equal(part.read("deep/b")["deep/b"], want["group/deep/b"])
-        with ds.loader({"row": fb.sample_index(), "f": "floats", "b": "group/deep/b"}, batch_size=7, framework="numpy") as loader:
-            for batch in loader:
-                assert np.array_equal(batch["f"], want["floats"][batch["row"]]) and np.array_equal(batch["b"], want["group/deep/b"][batch["row"]])
-
-
-@pytest.mark.parametrize(
-    "name, why",
-    [("no_file", "gone.h5"), ("no_object", "'gone' doesn't exist"), ("circle", "too many links"), ("self", "too many links"),
-     ("pipe", "no regular file"), ("device", "no regular file")],
-)  # fmt: skip
-def test_links_that_lead_to_nothing_say_why(linked, helper, name, why):
-    with fb.open(linked / "main.h5", cache_dir="", missing_sources="fill") as ds:
-        assert contents_why(ds, "/" + name, why) and any(f"'{name}' is left out" in note and why in note for note in ds.notes), ds.notes
-        with pytest.raises(fb.SchemaError, match=f"no column '{name}'.*{why}"):
-            ds.loader({"y": name}, batch_size=4)
-
-
-def contents_why(ds, path, why):
-    found = ds.contents()[path]
-    return found.kind == "link" and why in found.why
-
-
-def test_a_linked_file_that_changes_is_read_anew_and_one_that_vanishes_is_an_error(linked, helper):
-    with fb.open(linked / "main.h5", cache_dir="", missing_sources="fill") as ds:
-        assert np.array_equal(ds.read("/floats"), files.numbers("<f4", (N, 2), 1))
-        with files.new_file(linked / "new.h5") as file:
-            file["floats"] = files.numbers("<f4", (N, 2), 2)
-        (linked / "new.h5").rename(linked / "part.h5")
-        assert np.array_equal(ds.read("/floats"), files.numbers("<f4", (N, 2), 2))
-        (linked / "part.h5").unlink()
-        with pytest.raises(fb.Error, match="main.h5.*floats.*part.h5"):
-            ds.read(["floats"])
-
-
-def test_links_to_other_files_without_the_helper_program(linked, tmp_path):
-    script = "import forebay as fb, sys\nds = fb.open(sys.argv[1], cache_dir='')\nprint(ds.columns, *ds.notes)"
-    environment = os.environ | {"FOREBAY_HDF5_HELPER": "none"}
-    done = subprocess.run([sys.executable, "-c", script, linked / "main.h5"], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("('x',)") and "'floats' is left out: a link to another file (part.h5:/floats)" in done.stdout
-    assert "FOREBAY_HDF5_HELPER" in done.stdout
-
-
 @pytest.mark.parametrize("codec", ["blosclz", "lz4", "lz4hc", "zlib", "zstd"])
 def test_blosc_in_every_shape_of_its_blocks(tmp_path, codec):
     """Blocks split by bytes and not, a shorter last one, streams that are plain copies: what the library reads, value by value."""
@@ -822,55 +578,6 @@ def test_blosc_in_every_shape_of_its_blocks(tmp_path, codec):
         for name, data in file.items():
             assert contents["/" + name].direct, contents["/" + name].why
             assert ds.read("/" + name).tobytes() == data[()].tobytes(), name
-
-
-def test_filters_that_are_nobodys_say_which_they_are(tmp_path, helper):
-    """Plugins that neither we nor the helper's libhdf5 have: named, and what does not need them is read."""
-    import hdf5plugin
-
-    path = tmp_path / "f.h5"
-    with files.new_file(path, "v108") as file:
-        add(file, "/blosc2", np.dtype("<f4"), (N, 3), (16, 3), None, [files.plugin(hdf5plugin.Blosc2())], 1)
-        add(file, "/zfp", np.dtype("<f4"), (N, 3), (16, 3), None, [files.plugin(hdf5plugin.Zfp(reversible=True))], 2)
-        add(file, "/group/ordinary", np.dtype("<f4"), (N, 3), (16, 3), None, files.FILTERS["gzip"], 3)
-    want = h5py_values(path)
-    with fb.open(path, cache_dir="", table="/group") as ds:
-        contents = ds.contents()
-        files.assert_same(ds.read("/group/ordinary"), want["/group/ordinary"], "/group/ordinary")
-        for name, number in (("/blosc2", "32026"), ("/zfp", "32013")):
-            assert not contents[name].direct and number in contents[name].why
-            try:
-                files.assert_same(ds.read(name), want[name], name)  # where HDF5_PLUGIN_PATH has them
-            except fb.ReadError as error:
-                assert "f.h5" in str(error) and number in str(error) and "HDF5_PLUGIN_PATH" in str(error), error
-
-
-def test_an_optional_filter_that_no_chunk_passed_need_not_be_there(tmp_path, helper):
-    """Set, as h5py sets them, and skipped in every chunk: nothing of it is missing."""
-    path = tmp_path / "f.h5"
-    values = files.numbers("<f4", (16, 3), 1)
-    with files.new_file(path, "v108") as file:
-        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        properties.set_chunk((16, 3))
-        properties.set_filter(32013, h5py.h5z.FLAG_OPTIONAL, (0,) * 6)
-        space = h5py.h5s.create_simple((16, 3))
-        data = h5py.h5d.create(file.id, b"/x", h5py.h5t.py_create(values.dtype), space, properties)
-        data.write_direct_chunk((0, 0), values.tobytes(), 1)  # the mask: filter 0 was skipped
-    with fb.open(path, cache_dir="") as ds:
-        assert not any("left out" in note for note in ds.notes), ds.notes
-        files.assert_same(ds.read("/x"), values, "/x")
-
-
-def test_types_that_only_the_helper_reads(tmp_path, helper):
-    path = tmp_path / "f.h5"
-    with files.new_file(path, "v108") as file:
-        add(file, "/x", np.dtype("<i4"), (N,), None, None, (), 1)
-        references = file.create_dataset("/references", (3,), h5py.ref_dtype)
-        references[0], references[1] = file["/x"].ref, file["/"].ref
-    with fb.open(path, cache_dir="") as ds:
-        assert list(ds.read("/references")) == ["/x", "/", ""]
-        assert not ds.contents()["/references"].direct
-        files.assert_same(ds.read("/x"), files.numbers("<i4", (N,), 1), "/x")
 
 
 def test_compounds_with_texts_and_lists_in_them(tmp_path):

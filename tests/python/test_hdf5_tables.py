@@ -13,7 +13,7 @@ h5py = pytest.importorskip("h5py")
 pytest.importorskip("hdf5plugin")
 
 import hdf5_files as files  # noqa: E402
-from test_hdf5_generated import leaves  # noqa: E402
+from hdf5_compare import leaves  # noqa: E402
 
 
 def epoch(loader):

@@ -42,7 +42,7 @@ there=$work/venv/bin/python
 # Both read the same files: what the generators write on one machine may differ from what they write on another.
 export FOREBAY_TEST_GENERATED=$work/generated PYTHONPATH=tools
 mkdir -p "$FOREBAY_TEST_GENERATED"
-recipes=(tests/python/test_recipes.py tests/python/test_recipes_outside.py)
+recipes=(tests/python/test_recipes.py tests/python/test_recipes_neutrino.py tests/python/test_recipes_outside.py)
 echo "== the batches of the recipes, here and there"
 BATCH_HASHES=$work/here.json "$python" -m pytest -q -p batch_hashes "${recipes[@]}"
 BATCH_HASHES=$work/there.json "$there" -m pytest -q -p batch_hashes "${recipes[@]}"

@@ -6,7 +6,7 @@ Needs about three minutes on two cores. Everything it makes lies in .demo/ (or $
 
 1. `forebay inspect` and `forebay bench`, the command, on the files.
 2. Three loaders in turn, each in a process of its own, shuffled float32 batches of 1,024 rows: the usual PyTorch DataLoader
-   (a row an item), the generator that an expert writes by hand (rivals.py), Forebay. Best of two interleaved runs for each.
+   (one row per item), the generator that an expert writes by hand (rivals.py), Forebay. Best of two interleaved runs for each.
 3. A small network learns a target from the shuffled batches; the loss on files held out falls, or the demo fails.
 4. A table, a verdict, a picture (.demo/demo.png).
 """
@@ -57,7 +57,7 @@ def make(files):
 
 RACE = [
     # name, label, options, runs
-    ("torch_rows", "PyTorch DataLoader, a row an item", {"workers": 2, "warmup_limit": 4, "seconds": 6}, 1),
+    ("torch_rows", "PyTorch DataLoader, one row per item", {"workers": 2, "warmup_limit": 4, "seconds": 6}, 1),
     ("expert_table", "an expert's generator", {"seconds": 4}, 2),
     ("forebay", f"Forebay, budget {MEMORY}", {"seconds": 4, "memory": MEMORY, "superbatch": SUPERBATCH}, 2),
 ]
@@ -229,7 +229,7 @@ def main():
     first, last = curve[0][2], curve[-1][2]
     expert, usual = best["expert_table"]["rows_per_s"], best["torch_rows"]["rows_per_s"]
     share = report.wait_ns / max(report.wait_ns + report.work_ns, 1)
-    print(f"\n{BOLD}Verdict:{PLAIN} on this machine Forebay delivers {ours['rows_per_s'] / usual:,.0f} times the rows of a DataLoader with a row an item and "
+    print(f"\n{BOLD}Verdict:{PLAIN} on this machine Forebay delivers {ours['rows_per_s'] / usual:,.0f} times the rows of a DataLoader of single rows and "
           f"{ours['rows_per_s'] / expert:.1f} times\nthose of the expert's generator, inside {ours['budget_peak_bytes'] / 2**20:.0f} MiB. "
           f"In training the network waited for batches {share:.1%} of the time;\n"
           f"its loss on held-out files fell from {first:.2f} to {last:.3f} of the target's variance.")

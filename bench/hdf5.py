@@ -116,7 +116,7 @@ def filters(settings):
         for rival, label, goal in (("expert", "expert: whole chunks, one take a batch", GOAL_EXPERT),
                                    ("expert_workers", "the same, two worker processes", GOAL_EXPERT),
                                    ("lru_chunks", "LRU of blocks, block-ordered sampler", GOAL_EXPERT), ("scdataset", "scDataset", GOAL_EXPERT),
-                                   ("h5py_rows", "a row an item, DataLoader of two", GOAL_ROWS)):
+                                   ("h5py_rows", "one row per item, DataLoader of two", GOAL_ROWS)):
             if rival not in got:
                 continue
             if "skipped" in got[rival][0]:

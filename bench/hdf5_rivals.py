@@ -6,12 +6,12 @@ Prints one line of JSON: rows a second after a warm-up. Every contestant gives s
 epoch. A contestant whose package is missing prints {"skipped": reason}.
 
 forebay        the loader; --memory, --superbatch, --streams, --threads, --cells AXES, --dtype, --immutable
-h5py_rows      a row an item: h5py in a DataLoader (--workers), as most write it first
+h5py_rows      one row per item: h5py in a DataLoader (--workers), as most write it first
 lru_chunks     a map-style Dataset with an LRU of decoded blocks of 1,024 rows, and a sampler that visits block after block (--workers)
 scdataset      scDataset: blocks of rows fetched sorted, shuffled in a buffer
 expert         whole chunks through h5py, eight a superbatch, into one array that is reused; one NumPy take a batch (--workers)
 take           NumPy's take and cast of an array that is in memory already: no file at all (cells)
-ram_loader     a DataLoader over the array in memory, a row an item (--workers)
+ram_loader     a DataLoader over the array in memory, one row per item (--workers)
 """
 import argparse
 import json

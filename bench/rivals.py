@@ -8,7 +8,7 @@ epoch after epoch; a step of `--work` seconds keeps the consumer's core busy aft
 missing prints {"skipped": reason}.
 
 forebay          the loader; --memory, --superbatch, --threads, --no-shuffle
-torch_rows       a row an item: a map-style Dataset with an LRU of 50 pyarrow tables, in a DataLoader (--workers)
+torch_rows       one row per item: a map-style Dataset with an LRU of 50 pyarrow tables, in a DataLoader (--workers)
 hf_map           Hugging Face datasets, map-style, rows joined into one column once, indexed a batch at a time by a random batch sampler
 hf_stream        Hugging Face datasets, streaming, Arrow-formatted, with a shuffle buffer of 10,000 rows
 litdata          LitData: rows optimised into chunks beforehand, streamed shuffled
@@ -89,7 +89,7 @@ class Forebay:
         self.dataset.close()
 
 
-# ---- a row an item ----
+# ---- one row per item ----
 
 
 class RowDataset:

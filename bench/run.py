@@ -132,7 +132,7 @@ def entries(settings, work):
     if work:  # a step of 0.25 ms a batch changes nothing for loaders that need 20 ms for one
         return fast
     return fast | {
-        "torch_rows": ("a row an item, DataLoader", "torch_rows", {"workers": 2}, 10),
+        "torch_rows": ("one row per item, DataLoader", "torch_rows", {"workers": 2}, 10),
         "litdata": ("LitData, optimised chunks", "litdata", {"python": rivals}, 10),
         "grain": ("Grain over a decoded .npy", "grain", {"python": rivals}, 10),
     }

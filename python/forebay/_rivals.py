@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 SUPERBATCH_BYTES = 256 << 20  # decoded: what those that decode themselves mix at once
-KEPT_UNITS = 50  # what a row an item keeps decoded
+KEPT_UNITS = 50  # what one row per item keeps decoded
 COPY_BYTES = 4 << 30  # decoded: larger data are not copied to another format
 
 
@@ -162,7 +162,7 @@ def bytes_a_row(files: Files) -> int:
 
 
 class TorchRows:
-    """PyTorch's DataLoader, a row an item, as most write it first: two workers, each keeps the row groups that it read last."""
+    """PyTorch's DataLoader, one row per item, as most write it first: two workers, each keeps the row groups that it read last."""
 
     def __init__(self, spec: dict[str, Any], cache: Path) -> None:
         from torch.utils.data import DataLoader
@@ -214,7 +214,7 @@ class Rows:
 
 
 class TorchBatches:
-    """PyTorch's DataLoader, tuned: a batch an item, of rows of a few row groups at a time; as many workers as were fastest in a trial."""
+    """PyTorch's DataLoader, tuned: one batch per item, of rows of a few row groups at a time; as many workers as were fastest in a trial."""
 
     def __init__(self, spec: dict[str, Any], cache: Path) -> None:
         np = need("numpy")

@@ -28,9 +28,9 @@ static void show(fby__consumer *consumer, const fby__epoch_counts *c)
 fby_status fby__loader_count(fby_loader *l, uint64_t epoch, fby__epoch_counts *out, fby_error *err)
 {
     pthread_mutex_lock(&l->schedule.lock);
-    const fby__epoch *known = l->schedule.epoch && l->schedule.epoch->epoch == epoch   ? l->schedule.epoch
-                              : l->schedule.ahead && l->schedule.ahead->epoch == epoch ? l->schedule.ahead
-                                                                                       : NULL;
+    const fby__epoch *known = l->schedule.epoch && l->schedule.epoch->epoch == epoch               ? l->schedule.epoch
+                              : l->schedule.ahead.epoch && l->schedule.ahead.epoch->epoch == epoch ? l->schedule.ahead.epoch
+                                                                                                   : NULL;
     if (known)
         *out = (fby__epoch_counts){.n_available = known->n_available,
                                    .n_batches = known->n_batches,

@@ -59,7 +59,8 @@ static bool is_plain(const fby__loader_source *in, uint32_t output)
 static bool is_possible(const fby_loader *l)
 {
     size_t row_bytes = 0;
-    if (fby__plan_shuffle(l->plan) == FBY__SHUFFLE_FULL || fby__plan_part_units(l->plan) || !fby__epoch_has_destinations(l->schedule.ahead))
+    if (fby__plan_shuffle(l->plan) == FBY__SHUFFLE_FULL || fby__plan_part_units(l->plan) ||
+        !fby__epoch_has_destinations(l->schedule.ahead.epoch))
         return false;
     for (uint32_t k = 0; k < l->n_sources; k++) {
         const fby__loader_source *in = &l->sources[k];

@@ -38,6 +38,11 @@ static inline fby__loader_source *fby__source_of(const fby_loader *l, uint32_t b
     }
     return &l->sources[lo];
 }
+/** What the schedule knows of a source. Under its lock, but while the loader is opened and closed. */
+static inline fby__source_progress *fby__progress_of(const fby__loader_source *in)
+{
+    return &in->loader->schedule.sources[in - in->loader->sources];
+}
 /** The order of a source's own samples. */
 static inline const fby__plan *fby__source_plan(const fby__loader_source *in)
 {

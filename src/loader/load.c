@@ -94,8 +94,9 @@ fby_status fby__load_jobs_create(fby_loader *l, fby_error *err)
         fby__load_job *j = &l->schedule.jobs[i];
         j->loader = l;
         j->in = &l->sources[i / l->memory.max_jobs];
-        j->next_free = j->in->free_jobs;
-        j->in->free_jobs = j;
+        fby__source_progress *progress = fby__progress_of(j->in);
+        j->next_free = progress->free_jobs;
+        progress->free_jobs = j;
         FBY__TRY(fby__read_init(&j->read, &j->in->reader, err));
     }
     return FBY_OK;
@@ -201,7 +202,7 @@ static bool learn_locked(fby__loader_source *in, const fby__cache_entry *e)
         const uint64_t capacity = e->data.panels[i].capacity;
         if (capacity <= fby__loader_capacity(in, block, &in->panels[i]))
             continue;
-        in->outgrown[(size_t)block * in->n_variable + in->panels[i].variable] = capacity;
+        fby__progress_of(in)->outgrown[(size_t)block * in->n_variable + in->panels[i].variable] = capacity;
         more = true;
     }
     for (uint32_t i = 0; more && i < in->n_panels; i++)
@@ -219,7 +220,7 @@ static bool learn_locked(fby__loader_source *in, const fby__cache_entry *e)
  */
 static bool goes_on_locked(const fby__load_job *job)
 {
-    uint8_t *company = &job->in->company[fby__block_in(job->in, job->entry)];
+    uint8_t *company = &fby__progress_of(job->in)->company[fby__block_in(job->in, job->entry)];
     if (!job->read.lacks_room)
         return false;
     if (learn_locked(job->in, job->entry))
@@ -257,8 +258,9 @@ void fby__load_publish(fby__load_job *job, const fby_error *why)
         fby__loader_put_back_locked(l, e);
     else
         fby__loader_entry_done_locked(l, e);
-    job->next_free = job->in->free_jobs;
-    job->in->free_jobs = job;
+    fby__source_progress *progress = fby__progress_of(job->in);
+    job->next_free = progress->free_jobs;
+    progress->free_jobs = job;
     l->schedule.n_loads--;
     fby__loader_busy_done_locked(l);
     fby__loader_pump_locked(l);

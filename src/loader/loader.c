@@ -116,8 +116,8 @@ static fby_status start(fby_loader *l, fby_error *err)
     FBY__TRY(fby__load_cache_create(l, (uint32_t)entries, err));
     FBY__TRY(fby__shared_join(l, err));
     l->schedule.next_epoch_use = fby__calloc(l->memory.n_blocks, sizeof *l->schedule.next_epoch_use);
-    l->schedule.ahead_entries = fby__calloc(l->memory.max_jobs, sizeof *l->schedule.ahead_entries);
-    if (!l->schedule.next_epoch_use || !l->schedule.ahead_entries)
+    l->schedule.ahead.entries = fby__calloc(l->memory.max_jobs, sizeof *l->schedule.ahead.entries);
+    if (!l->schedule.next_epoch_use || !l->schedule.ahead.entries)
         return fby__fail_nomem(err, "the schedule");
     FBY__TRY(fby__loader_io_kind(l, &any_files, &io.kind, err));
     if (any_files)
@@ -290,7 +290,7 @@ fby_status fby__loader_open(const fby__asked_source *asked, uint32_t n, const fb
     drop_keys(l);
     l->config.mix = NULL;
     n_pieces = fby__epoch_max_pieces(first);
-    l->schedule.ahead = first; /* comes next, as a rule */
+    l->schedule.ahead.epoch = first; /* comes next, as a rule */
     first = NULL;
     if ((status = fby__loader_show(l, 0, err)) != FBY_OK || (status = start(l, err)) != FBY_OK ||
         (status = fby__loader_grow_pieces(l, n_pieces, err)) != FBY_OK)
@@ -359,8 +359,8 @@ void fby_loader_close(fby_loader *l)
     }
     fby__free(l->engine.workers);
     fby__epoch_destroy(l->schedule.epoch);
-    fby__epoch_destroy(l->schedule.ahead);
-    fby__free((void *)l->schedule.ahead_entries);
+    fby__epoch_destroy(l->schedule.ahead.epoch);
+    fby__free((void *)l->schedule.ahead.entries);
     fby__free(l->schedule.phases);
     fby__free((void *)l->schedule.slot_entry);
     fby__free(l->schedule.slot_next);

@@ -9,7 +9,7 @@
 uint64_t fby__loader_capacity(const fby__loader_source *in, uint32_t block, const fby__read_panel *panel)
 {
     const size_t i = (size_t)block * in->n_variable + panel->variable;
-    return panel->variable == UINT32_MAX ? 0 : fby__max_u64(in->capacity[i], in->outgrown[i]);
+    return panel->variable == UINT32_MAX ? 0 : fby__max_u64(in->capacity[i], fby__progress_of(in)->outgrown[i]);
 }
 
 /* Bytes of all panels of a block with these rows. */
@@ -115,9 +115,10 @@ static fby_status costs_of(fby__loader_source *in, fby_error *err)
     for (uint32_t i = 0; i < in->n_panels; i++)
         in->has_firsts |= in->panels[i].first_only;
     in->capacity = fby__calloc((size_t)in->n_blocks * in->n_variable, sizeof *in->capacity);
-    in->outgrown = fby__calloc((size_t)in->n_blocks * in->n_variable, sizeof *in->outgrown);
-    in->company = fby__calloc(in->n_blocks, sizeof *in->company);
-    if (!in->capacity || !in->outgrown || !in->company)
+    fby__source_progress *progress = fby__progress_of(in);
+    progress->outgrown = fby__calloc((size_t)in->n_blocks * in->n_variable, sizeof *progress->outgrown);
+    progress->company = fby__calloc(in->n_blocks, sizeof *progress->company);
+    if (!in->capacity || !progress->outgrown || !progress->company)
         return fby__fail_nomem(err, "the blocks' sizes");
     FBY__TRY(fby__loader_read_lengths(in, err));
     for (uint32_t b = 0; b < in->n_blocks && status == FBY_OK; b++) {

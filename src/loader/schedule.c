@@ -97,13 +97,14 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     e->only = w->only;
     e->data.wanted = w->items;
     e->data.n_wanted = w->n_items;
-    fby__load_job *job = in->free_jobs;
-    in->free_jobs = job->next_free;
+    fby__source_progress *progress = fby__progress_of(in);
+    fby__load_job *job = progress->free_jobs;
+    progress->free_jobs = job->next_free;
     l->schedule.n_busy++;
     l->schedule.n_loads++;
     job->entry = e;
     job->now = now;
-    job->company = in->company[block - in->first_block];
+    job->company = progress->company[block - in->first_block];
     job->read.by_itself = l->schedule.by_itself = job->company != FBY__WITH_OTHERS;
     for (uint32_t i = 0; i < in->n_panels; i++)
         e->data.panels[i].capacity = fby__loader_capacity(in, fby__block_in(in, e), &in->panels[i]);
@@ -312,7 +313,7 @@ static bool load_blocks(fby_loader *l, bool refuses)
  */
 static void read_ahead(fby_loader *l)
 {
-    const fby__epoch *ahead = l->schedule.ahead;
+    const fby__epoch *ahead = l->schedule.ahead.epoch;
     if (fby__plan_parts(l->plan) < 2 || l->schedule.load_phase < l->schedule.epoch->n_phases || fby__is_narrow_locked(l) ||
         l->schedule.by_itself || fby__first_starved_locked(l) != UINT64_MAX)
         return;
@@ -320,35 +321,35 @@ static void read_ahead(fby_loader *l)
         fby__pump_when_taken_locked(l, l->schedule.start_batch + 1);
         return; /* begun at a batch that the consumer does not have yet: as is_held_back */
     }
-    while (ahead && l->schedule.ahead_phase < ahead->n_phases && ahead->phases[l->schedule.ahead_phase].first_batch == 0 &&
+    while (ahead && l->schedule.ahead.phase < ahead->n_phases && ahead->phases[l->schedule.ahead.phase].first_batch == 0 &&
            l->schedule.n_loads < l->memory.max_jobs) {
-        const fby__plan_phase *phase = &ahead->phases[l->schedule.ahead_phase];
-        const wanted w = item_rows(l, ahead, phase, l->schedule.ahead_item);
+        const fby__plan_phase *phase = &ahead->phases[l->schedule.ahead.phase];
+        const wanted w = item_rows(l, ahead, phase, l->schedule.ahead.item);
         if (!fby__cache_find(l->schedule.cache, w.block, w.lo, w.hi, w.only)) {
             const fby__loader_source *in = fby__source_of(l, w.block);
             fby__cache_entry *e;
-            if (in->company[w.block - in->first_block] != FBY__WITH_OTHERS)
+            if (fby__progress_of(in)->company[w.block - in->first_block] != FBY__WITH_OTHERS)
                 return; /* when the epoch itself asks */
-            if (start_job(l, &w, fby__phase_ordinal(true, l->schedule.ahead_phase), l->schedule.epoch->n_batches + 1, &e, NULL) !=
+            if (start_job(l, &w, fby__phase_ordinal(true, l->schedule.ahead.phase), l->schedule.epoch->n_batches + 1, &e, NULL) !=
                 FBY__STARTED)
                 return;                       /* no room yet; out of memory is said when the epoch itself asks */
             if (e->state == FBY__ENTRY_READY) /* another loader had it */
                 fby__cache_unpin(l->schedule.cache, e, l->schedule.next_epoch_use[e->block]);
             else
-                l->schedule.ahead_entries[l->schedule.n_ahead++] = e;
+                l->schedule.ahead.entries[l->schedule.ahead.n_entries++] = e;
         }
-        if (++l->schedule.ahead_item == phase->n_items) {
-            l->schedule.ahead_item = 0;
-            l->schedule.ahead_phase++;
+        if (++l->schedule.ahead.item == phase->n_items) {
+            l->schedule.ahead.item = 0;
+            l->schedule.ahead.phase++;
         }
     }
 }
 
 void fby__ahead_done_locked(fby_loader *l, fby__cache_entry *e)
 {
-    for (uint32_t i = 0; i < l->schedule.n_ahead; i++)
-        if (l->schedule.ahead_entries[i] == e) {
-            l->schedule.ahead_entries[i] = l->schedule.ahead_entries[--l->schedule.n_ahead];
+    for (uint32_t i = 0; i < l->schedule.ahead.n_entries; i++)
+        if (l->schedule.ahead.entries[i] == e) {
+            l->schedule.ahead.entries[i] = l->schedule.ahead.entries[--l->schedule.ahead.n_entries];
             fby__cache_unpin(l->schedule.cache, e, l->schedule.next_epoch_use[e->block]);
             return;
         }

@@ -244,14 +244,15 @@ static fby_status create_orders(fby_loader *l, uint64_t epoch, fby__epoch **now,
 
 fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err)
 {
-    const bool is_next = l->schedule.ahead && l->schedule.ahead->epoch == epoch; /* both written by this thread alone, under the lock */
+    const bool is_next =
+        l->schedule.ahead.epoch && l->schedule.ahead.epoch->epoch == epoch; /* both written by this thread alone, under the lock */
     const bool is_over = l->schedule.epoch && atomic_load_explicit(&l->pump.consumed, memory_order_relaxed) == l->schedule.epoch->n_batches;
     FBY__TRY(fby__loader_epoch_stop(l, is_next && is_over, false, err));
     FBY__TRY(fby__cancel_check(err));
-    fby__epoch *now = is_next ? l->schedule.ahead : NULL, *next = NULL;
+    fby__epoch *now = is_next ? l->schedule.ahead.epoch : NULL, *next = NULL;
     if (is_next) {
         pthread_mutex_lock(&l->schedule.lock);
-        l->schedule.ahead = NULL;
+        l->schedule.ahead.epoch = NULL;
         pthread_mutex_unlock(&l->schedule.lock);
     }
     fby_status status = create_orders(l, epoch, &now, &next, err);
@@ -266,10 +267,10 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch
         first_uses(l, next, 0, true);
         l->schedule.epoch = now;
         now = NULL;
-        fby__epoch *before = l->schedule.ahead;
-        l->schedule.ahead = next;
+        fby__epoch *before = l->schedule.ahead.epoch;
+        l->schedule.ahead.epoch = next;
         next = before;
-        l->schedule.load_phase = l->schedule.load_item = l->schedule.ahead_phase = l->schedule.ahead_item = 0;
+        l->schedule.load_phase = l->schedule.load_item = l->schedule.ahead.phase = l->schedule.ahead.item = 0;
         fby__loader_skip_drained_locked(l);
         l->schedule.start_batch = l->schedule.next_flight = batch;
         l->schedule.over.at = UINT64_MAX;

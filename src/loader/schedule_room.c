@@ -69,7 +69,7 @@ void fby__rewind_loading_locked(fby_loader *l)
 bool fby__block_may_load_locked(fby_loader *l, uint32_t block)
 {
     const fby__loader_source *in = fby__source_of(l, block);
-    const uint8_t company = in->company[block - in->first_block];
+    const uint8_t company = fby__progress_of(in)->company[block - in->first_block];
     if (company == FBY__WITH_OTHERS)
         return true;
     if (l->schedule.n_busy > 0) /* its end pumps */
@@ -139,7 +139,8 @@ static void start_over(fby_loader *l, uint64_t batch)
     fby__schedule *s = &l->schedule;
     for (uint32_t i = 0; s->over.at != batch && i < l->n_sources; i++) {
         fby__loader_source *in = &l->sources[i];
-        memset(in->outgrown, 0, (size_t)in->n_blocks * in->n_variable * sizeof *in->outgrown);
+        uint64_t *outgrown = fby__progress_of(in)->outgrown;
+        memset(outgrown, 0, (size_t)in->n_blocks * in->n_variable * sizeof *outgrown);
         atomic_store_explicit(&in->grown_row_bytes, 0, memory_order_relaxed);
     }
     for (uint32_t i = 0; i < l->config.depth; i++)

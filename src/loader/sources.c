@@ -50,7 +50,9 @@ fby_status fby__loader_io_kind(const fby_loader *l, bool *out_any, fby__io_kind 
 fby_status fby__loader_take_sources(fby_loader *l, const fby__asked_source *asked, uint32_t n, fby_error *err)
 {
     uint64_t n_blocks = 0;
-    if (!(l->sources = fby__calloc(n, sizeof *l->sources)))
+    l->sources = fby__calloc(n, sizeof *l->sources);
+    l->schedule.sources = fby__calloc(n, sizeof *l->schedule.sources);
+    if (!l->sources || !l->schedule.sources)
         return fby__fail_nomem(err, "a loader");
     for (uint32_t i = 0; i < n; i++) {
         fby__loader_source *in = &l->sources[i];
@@ -195,8 +197,6 @@ static void source_fini(fby__loader_source *in)
     }
     fby__free(in->panels);
     fby__free(in->capacity);
-    fby__free(in->outgrown);
-    fby__free(in->company);
     fby__free(in->lengths);
     fby_samples_close(in->samples);
     fby_dataset_close(in->ds);
@@ -205,8 +205,12 @@ static void source_fini(fby__loader_source *in)
 
 void fby__loader_drop_sources(fby_loader *l)
 {
-    for (uint32_t i = 0; i < l->n_sources; i++)
+    for (uint32_t i = 0; i < l->n_sources; i++) {
+        fby__free(l->schedule.sources[i].outgrown);
+        fby__free(l->schedule.sources[i].company);
         source_fini(&l->sources[i]);
+    }
+    fby__free(l->schedule.sources);
     fby__free(l->sources);
 }
 

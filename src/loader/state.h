@@ -1,8 +1,7 @@
 /*
  * What a loader consists of, by owner: who may touch what, and under which lock. The functions are in internal.h.
  *
- *   config, outputs, memory, sources  set once, when the loader is opened: any thread reads them; a source's `outgrown`, `company` and
- *                            `free_jobs` are the schedule's, under its lock, and its counters are atomics
+ *   config, outputs, memory, sources  set once, when the loader is opened: any thread reads them; a source's counters are atomics
  *   engine                   account, pool, I/O, trace: each with locks or atomics of its own
  *   schedule                 blocks and batches under way, with their lock
  *   pump                     atomics between the consumer and the pump
@@ -276,11 +275,9 @@ struct fby__loader_source {
     bool has_firsts;                              /* some panel is of first rows alone */
     fby__block_cost *cost;                        /* per block: a part of the loader's */
     uint64_t *capacity;                           /* owned: per block and variable panel, from metadata */
-    uint64_t *outgrown;                           /* owned: the same of a block that took more; 0 = none did. Under the schedule's lock */
     _Atomic double grown_row_bytes;               /* of a row, at most: what blocks took beyond their capacity. Relaxed */
     uint64_t live_bytes;                          /* of the minimum: its part of the worst superbatch */
     double live_rows;                             /* that the minimum has room for, in blocks of mean size: those bytes and two blocks */
-    uint8_t *company;                             /* owned: an fby__company per block. Under the schedule's lock */
     fby__lengths *lengths;                        /* owned: per variable panel; NULL = nobody asked */
     const void *format;                           /* of its first file: sources of one format decode with the same scratch */
     uint64_t scratch_bytes;                       /* of a worker that decodes this source */
@@ -291,7 +288,6 @@ struct fby__loader_source {
     fby__source_mixing mixing;                    /* how epoch 0 mixes */
     _Atomic uint64_t bytes_read, handed, wait_ns; /* samples that were handed out; relaxed */
     fby__reader reader;
-    struct fby__load_job *free_jobs; /* under the schedule's lock */
 };
 
 /** Of what a budget has beyond the minimum: memory_shares.c. */
@@ -347,17 +343,30 @@ typedef struct fby__started_over {
     bool outgrew; /* a block took more than was known of it, since then */
 } fby__started_over;
 
+/** What has been found out of a source's blocks, and who loads them. Under the schedule's lock. */
+typedef struct fby__source_progress {
+    uint64_t *outgrown; /* owned: as the source's capacity, of a block that took more; 0 = none did */
+    uint8_t *company;   /* owned: an fby__company per block */
+    fby__load_job *free_jobs;
+} fby__source_progress;
+
+/** What is read ahead of the next epoch. With parts, its first blocks are read early. Under the schedule's lock. */
+typedef struct fby__reading_ahead {
+    fby__epoch *epoch;          /* owned: the one after the schedule's; NULL before the first */
+    uint32_t phase, item;       /* next to be read */
+    fby__cache_entry **entries; /* owned: max_jobs; being read, with a pin */
+    uint32_t n_entries;
+} fby__reading_ahead;
+
 /** Which blocks and batches are under way. All of it under `lock`, but for what says otherwise. */
 typedef struct fby__schedule {
     pthread_mutex_t lock;
-    pthread_cond_t idle;              /* n_busy became 0 */
-    fby__cache *cache;                /* owned */
-    fby__epoch *epoch;                /* owned; NULL before the first */
-    fby__epoch *ahead;                /* owned: the one after it; NULL before the first. With parts, its first blocks are read early */
-    uint32_t ahead_phase, ahead_item; /* next to read ahead */
-    fby__cache_entry **ahead_entries; /* owned: max_jobs; being read ahead, with a pin */
-    uint32_t n_ahead;
-    fby__phase_progress *phases; /* owned: epoch->n_phases */
+    pthread_cond_t idle; /* n_busy became 0 */
+    fby__cache *cache;   /* owned */
+    fby__epoch *epoch;   /* owned; NULL before the first */
+    fby__reading_ahead ahead;
+    fby__source_progress *sources; /* owned: n_sources */
+    fby__phase_progress *phases;   /* owned: epoch->n_phases */
     uint32_t cap_phases;
     fby__cache_entry **slot_entry; /* owned: entry of every (phase, item) */
     uint32_t *slot_next;           /* owned: list of slots that wait for one entry; slot_phase says whose */

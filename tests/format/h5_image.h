@@ -168,4 +168,21 @@ static inline fby_status try_tree(const void *data, size_t n, fby_error *err)
     return status;
 }
 
+/** A file of tests/golden/hdf5_tree, and its tree. */
+static inline fby__h5_file *open_golden_tree(const char *name, fby__h5_tree *tree)
+{
+    char file_name[64];
+    snprintf(file_name, sizeof file_name, "%s.h5", name);
+    size_t n;
+    uint8_t *data = read_golden(file_name, &n);
+    fby__file *file = file_of(data, n);
+    fby__free(data);
+    fby__h5_file *f = NULL;
+    fby_error err;
+    if (fby__h5_file_open(file, &f, &err) != FBY_OK || fby__h5_tree_read(f, tree, &err) != FBY_OK)
+        fail_msg("%s: %s", name, err.message);
+    fby__file_unref(file);
+    return f;
+}
+
 #endif

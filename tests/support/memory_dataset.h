@@ -94,7 +94,7 @@ static void memory_release(struct ArrowArrayStream *stream)
 }
 
 /** Open it: n record batches with these row counts. */
-static fby_status memory_dataset_open(const uint64_t *counts, uint32_t n, fby_dataset **out, fby_error *err)
+static inline fby_status memory_dataset_open(const uint64_t *counts, uint32_t n, fby_dataset **out, fby_error *err)
 {
     memory_source *src = calloc(1, sizeof *src);
     src->counts = malloc(n * sizeof *counts + 1);

@@ -30,8 +30,8 @@ typedef struct fby_dataset fby_dataset;
  * Where files come from. What a path may be:
  *   a file          "x.parquet"
  *   a directory     every file below it whose content a reader knows, hidden names ("." or "_" first) left out
- *   a glob          "basins/b*.parquet"; "**" as a whole part of the path crosses directories
- *   a pattern       "data/{region}/{gauge_id}.parquet": the braces match one part of a name and become string columns
+ *   a glob          "basins/b*.parquet"; "**" between two slashes crosses directories
+ *   a pattern       "data/{region}/{gauge_id}.parquet": a placeholder in braces matches within a name and becomes a string column
  * An existing file wins over a glob of the same spelling.
  * Frozen: no field is ever added.
  */
@@ -83,7 +83,7 @@ typedef struct fby_open_opts {
     size_t size;            /* sizeof(fby_open_opts) */
     const char *const *ids; /* keep only files whose id is listed; missing_ids says what happens to an id without a file. NULL = all */
     size_t n_ids;
-    const char *id_column;     /* which brace part of a pattern the ids are; NULL = the last one, or the file's stem without a pattern */
+    const char *id_column;     /* which placeholder of a pattern the ids are; NULL = the last one, or the file's stem without a pattern */
     const char *source_column; /* name of the column that holds fby_source.name; NULL = "source" */
     const char
         *cache_dir; /* where the index cache lives; NULL = $FOREBAY_CACHE, else $XDG_CACHE_HOME/forebay, else ~/.cache/forebay; "" = none */
@@ -105,7 +105,7 @@ typedef struct fby_open_opts {
     fby_missing_sources missing_sources;
     /*
      * Where the files may lie that a file names in links, virtual datasets and external raw data: folders, or the one word "anywhere". By default:
-     * below the folder of the file that names them, and below the directory, or the fixed part of the pattern, that was opened.
+     * below the folder of the file that names them, and below the directory, or the fixed beginning of the pattern, that was opened.
      */
     const char *const *external;
     size_t n_external;

@@ -64,7 +64,7 @@ typedef struct fby_pack_opts {
     const char *pipeline; /* with loader: NULL, or a text that is kept in the pack, to say how it was made: the pipeline file */
     /*
      * NULL, or a column, or with `loader` an output, of integers, booleans or text: each value has files of its own, part-VALUE-00000.arrow and so on,
-     * and with a shuffle its rows are mixed with each other alone. Every row needs a value, and the
+     * and with a shuffle its rows are mixed only with each other. Every row needs a value, and the
      * column has at most 65,536 different ones.
      */
     const char *by;
@@ -116,7 +116,7 @@ typedef enum fby_pack_phase {
     FBY_PACK_PLAN,    /* one task: how many of the others there are */
     FBY_PACK_SCATTER, /* a range of the source into a file of buckets; none without a shuffle or a key */
     FBY_PACK_WRITE,   /* files of the pack: those of a bucket, or one */
-    FBY_PACK_FINISH,  /* one task: the final names; with verify, when what was not verified by tasks was read again */
+    FBY_PACK_FINISH,  /* one task: the final names; with verify, once it has read again whatever no verify task has read */
     FBY_PACK_VERIFY   /* with verify, before finish: a range of the source and one of the pack's files, their rows hashed */
 } fby_pack_phase;
 

@@ -22,7 +22,7 @@ extern "C" {
 typedef struct fby_samples fby_samples;
 
 typedef enum fby_sample_kind {
-    FBY_SAMPLES_ROWS,    /* one a row */
+    FBY_SAMPLES_ROWS,    /* one for each row */
     FBY_SAMPLES_WINDOWS, /* input + output consecutive rows of one series */
     FBY_SAMPLES_GROUPS   /* a run of rows with equal keys, or of a number of rows, within one file */
 } fby_sample_kind;
@@ -47,7 +47,7 @@ typedef struct fby_values {
 typedef struct fby_samples_opts {
     size_t size; /* sizeof(fby_samples_opts) */
     fby_sample_kind kind;
-    uint64_t input, output; /* WINDOWS: rows of both parts; a window is input + output rows, at least 1 */
+    uint64_t input, output; /* WINDOWS: a window is input + output rows, at least 1 */
     uint64_t stride;        /* WINDOWS: rows from one start to the next; 0 = 1 */
     const char *key;        /* GROUPS: the column of the key, needed without rows or table. WINDOWS: NULL = a file is a series */
     /*
@@ -73,7 +73,7 @@ typedef struct fby_samples_opts {
     fby_dataset *table; /* the samples hold a reference; NULL = scan */
     /* Columns of the table, required: first and last row of a group in its file, counted from 0, both inclusive. */
     const char *first, *last;
-    const char *file;         /* column of the table: the file. Its value is that of the data set's column of the same name (a part of the
+    const char *file;         /* column of the table: the file. Its value is that of the data set's column of the same name (from the
                                  pattern), or a file's name with or without extension; or "batch_{batch_id}.parquet": the name made of
                                  columns of the table. NULL = the data set is one file */
     bool file_by_position;    /* `file` holds the place of the file in the data set, from 0 */
@@ -161,14 +161,14 @@ FBY_API fby_status fby_samples_limit(const fby_samples *samples, uint64_t n, boo
  */
 FBY_API fby_status fby_samples_take(const fby_samples *samples, const uint64_t *indices, size_t n, fby_samples **out, fby_error *err);
 
-/* ---- parts ---- */
+/* ---- splits ---- */
 
-/** What parts of samples do not share. */
+/** What splits do not share. */
 typedef enum fby_split_kind {
     FBY_SPLIT_FILES,  /* whole files, drawn with the seed */
     FBY_SPLIT_TIME,   /* windows: the rows of each file, or of each run of a key, in their order. Others: the values of `time` */
     FBY_SPLIT_KEYS,   /* all samples with one value of a column, drawn with the seed or listed */
-    FBY_SPLIT_SAMPLES /* single samples, drawn with the seed; all repeats of one are in one part */
+    FBY_SPLIT_SAMPLES /* single samples, drawn with the seed; all repeats of one are in one split */
 } fby_split_kind;
 
 /** Options of fby_samples_split. Set size; zero everything else for the defaults. */
@@ -176,45 +176,45 @@ typedef struct fby_split_opts {
     size_t size; /* sizeof(fby_split_opts) */
     fby_split_kind kind;
     const char *column;   /* KEYS: as fby_select_opts.column */
-    const char *stratify; /* SAMPLES: NULL, or a column of classes: every part gets its share of each class */
+    const char *stratify; /* SAMPLES: NULL, or a column of classes: every split gets its share of each class */
     const char *time; /* TIME: the column of the time in a sample's first row, needed where samples are no windows; those are cut by rows */
     bool
-        at_target; /* TIME of windows: a window is in the part that its target begins in: the first row of its output; without output, its last
-                             row. Its input may reach back over the cut, its output over the next one. false = in the part that all of it
+        at_target; /* TIME of windows: a window is in the split that its target begins in: the first row of its output; without output, its last
+                             row. Its input may reach back over the cut, its output over the next one. false = in the split that all of it
                              lies in */
     uint64_t seed;       /* decides what goes into which fraction */
     bool ignore_unknown; /* KEYS: listed keys that no sample has are no error */
     int n_threads;       /* for reading a column; 0 = the CPUs this process may use */
 } fby_split_opts;
 
-/** A part: a fraction, or KEYS the keys listed. Frozen: no field is ever added. */
-typedef struct fby_split_part {
-    const char *name; /* for messages; NULL = "part 0" and so on. No two parts have one name */
-    double fraction;  /* above 0; at most 1 in all: what is left is in no part */
-    fby_values keys;  /* n = 0: by fraction. Either all parts list keys or none does */
-} fby_split_part;
+/** A split: a fraction, or KEYS the keys listed. Frozen: no field is ever added. */
+typedef struct fby_split {
+    const char *name; /* for messages; NULL = "split 0" and so on. No two splits have one name */
+    double fraction;  /* above 0; at most 1 in all: what is left is in no split */
+    fby_values keys;  /* n = 0: by fraction. Either all splits list keys or none does */
+} fby_split;
 
 /**
- * Divide samples into parts that have no sample in common.
+ * Divide samples into splits that have no sample in common.
  *
- * With n of what is divided (files, distinct keys, samples, samples in the order of time, rows of a series), part k is what lies between the
+ * With n of what is divided (files, distinct keys, samples, samples in the order of time, rows of a series), split k is what lies between the
  * first ⌊f n⌋ and the first ⌊g n⌋, where f and g are the sums of the fractions before it and up to it: when the fractions sum to 1, everything is
- * in some part. With `stratify` each part has its fraction of every class, rounded down or up so that the roundings even out over the classes.
+ * in some split. With `stratify` each split has its fraction of every class, rounded down or up so that the roundings even out over the classes.
  *
  * FILES, KEYS: one seed always draws the same files or keys; keys whatever the order of the files. With more than 16 million groups each key
- * is drawn by itself, so that the fractions hold to about one in ten thousand. TIME by a column: samples of the same time are in the same part. TIME
- * of windows: a window whose rows lie on both sides of a cut is in no part; with at_target every window is in one. SAMPLES draws over the numbers
- * of the samples; neighbouring windows share rows, which then lie in several parts.
+ * is drawn by itself, so that the fractions hold to about one in ten thousand. TIME by a column: samples of the same time are in the same split. TIME
+ * of windows: a window whose rows lie on both sides of a cut is in no split; with at_target every window is in one. SAMPLES draws over the numbers
+ * of the samples; neighbouring windows share rows, which then lie in several splits.
  *
  * FILES, TIME of windows and SAMPLES without stratify read nothing; the others their column, KEYS by fractions twice. stratify takes 4 bytes
  * a sample while it runs, TIME by a column 16.
  *
- * @out     [out] n_parts samples, each owned by the caller. Untouched on failure.
- * Errors: as fby_samples_select; FBY_E_ARG also for options that do not fit the kind, fractions that do not fit, a part without a sample, a key
- * listed in two parts, two parts of one name, windows that are a part by time already, a class that has a fraction (it is no class) or fewer
- * samples than there are parts; FBY_E_DATA for a sample without a time. Threads: any. Blocks: while it reads. Since: 0.2
+ * @out     [out] n_splits samples, each owned by the caller. Untouched on failure.
+ * Errors: as fby_samples_select; FBY_E_ARG also for options that do not fit the kind, fractions that do not fit, a split without a sample, a key
+ * listed in two splits, two splits of one name, windows that are a split by time already, a class that has a fraction (it is no class) or fewer
+ * samples than there are splits; FBY_E_DATA for a sample without a time. Threads: any. Blocks: while it reads. Since: 0.2
  */
-FBY_API fby_status fby_samples_split(const fby_samples *samples, const fby_split_opts *opts, const fby_split_part *parts, size_t n_parts,
+FBY_API fby_status fby_samples_split(const fby_samples *samples, const fby_split_opts *opts, const fby_split *splits, size_t n_splits,
                                      fby_samples **out, fby_error *err);
 
 /* ---- more than once ---- */
@@ -224,7 +224,7 @@ typedef struct fby_oversample_opts {
     size_t size;             /* sizeof(fby_oversample_opts) */
     const char *column;      /* as fby_select_opts.column */
     fby_values values;       /* classes */
-    const uint32_t *factors; /* one a class, at most 65,535; 0 leaves the class out */
+    const uint32_t *factors; /* one for each class, at most 65,535; 0 leaves the class out */
     bool ignore_unknown;     /* classes that no sample has are no error */
     int n_threads;           /* 0 = the CPUs this process may use */
 } fby_oversample_opts;
@@ -238,10 +238,10 @@ FBY_API fby_status fby_samples_oversample(const fby_samples *samples, const fby_
 /** Options of fby_samples_resample. Set size; zero everything else for the defaults. */
 typedef struct fby_resample_opts {
     size_t size;                 /* sizeof(fby_resample_opts) */
-    const double *weights;       /* one a sample; borrowed for the call. NULL = by column */
+    const double *weights;       /* one for each sample; borrowed for the call. NULL = by column */
     const char *column;          /* as fby_select_opts.column: it holds the weights, or, with values, classes */
     fby_values values;           /* classes; a sample of another class is an error */
-    const double *class_weights; /* one a class */
+    const double *class_weights; /* one for each class */
     uint64_t n;                  /* samples that come out; 0 = as many as there are */
     uint64_t seed;
     int n_threads;   /* 0 = the CPUs this process may use */

@@ -43,7 +43,7 @@ typedef enum fby_unit { FBY_UNIT_NONE, FBY_UNIT_S, FBY_UNIT_MS, FBY_UNIT_US, FBY
  */
 typedef struct fby_field {
     const char *name; /* own name: "time" */
-    const char *path; /* dotted path from the root: "pulses.time"; list and map levels of the file format add no part */
+    const char *path; /* dotted path from the root: "pulses.time"; list and map levels of the file format add nothing to it */
     fby_kind kind;
     fby_dtype dtype; /* the tensor dtype of a bool, numeric or time value, else FBY_DTYPE_NONE */
     fby_unit unit;   /* time kinds */

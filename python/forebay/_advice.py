@@ -65,9 +65,9 @@ _SEED = "seed= is what is drawn with"
 SPLIT_WORDS = {
     **dict.fromkeys(("random_state", "generator", "rng"), _SEED),
     "shuffle": f"by='samples', 'files' and 'groups' are drawn, and {_SEED}; by='time' keeps their order",
-    **dict.fromkeys(("test_size", "train_size", "lengths", "fractions"), "every part has a name and its fraction: split(train=0.8, test=0.2)"),
+    **dict.fromkeys(("test_size", "train_size", "lengths", "fractions"), "every split has a name and its fraction: split(train=0.8, test=0.2)"),
     "groups": "by= names the column of the groups",
-    "n_splits": "every part has a name and its fraction; for folds, split(a=0.2, b=0.2, …) and leave out one part at a time",
+    "n_splits": "every split has a name and its fraction; for folds, split(a=0.2, b=0.2, …) and leave out one split at a time",
 }
 
 SELECT_WORDS = {
@@ -186,7 +186,7 @@ def named_parts(function: F) -> F:
     @functools.wraps(function)
     def call(self: Any, *args: Any, **options: Any) -> Any:
         if args:
-            raise TypeError("split() takes parts by their names: split(train=0.8, val=0.2)")
+            raise TypeError("split() takes splits by their names: split(train=0.8, val=0.2)")
         for name in options:
             if name in SPLIT_WORDS:
                 raise TypeError(f"split() has no argument {name!r}: {SPLIT_WORDS[name]}")

@@ -111,7 +111,7 @@ def pack(
         drawn anew in every epoch is refused by name.
     by : str, optional
         A column, or one of the `outputs`, of integers, booleans or text: each of its values has files of its own, ``part-VALUE-00000.arrow`` and so on,
-        and with a shuffle its rows are mixed with each other alone. Every row needs a value, and the column
+        and with a shuffle its rows are mixed only with each other. Every row needs a value, and the column
         has at most 65,536 different ones.
 
     Examples

@@ -195,15 +195,7 @@ class PipelineSamples(Samples):
         return self._pipeline.outputs or None
 
     def _text(self) -> str:
-        with open(self._pipeline.path, encoding="utf-8") as file:
-            text = file.read()
-        notes = [f"--set {override}" for override in self._pipeline._overrides]
-        usual = self._pipeline._core.default_split()
-        if self._split != usual:
-            notes.append("all samples, of no split" if self._split is None else f"--split {self._split}")
-        if notes and text and not text.endswith("\n"):
-            text += "\n"
-        return text + "".join(f"# {note}\n" for note in notes)
+        return self._pipeline._core.text(self._split)
 
     def _with(self, method: str, args: tuple, text: str) -> Samples:
         raise ValueError("samples of a pipeline file are as the file says: write select, limit, oversample and splits there")

@@ -68,7 +68,7 @@ class Samples(Known):
         if isinstance(i, (slice, list, range)) or len(getattr(i, "shape", ())) > 0:
             return self.take(i)
         if isinstance(i, (str, bytes, tuple, float)) or i is None:
-            what = "parts are in the dict that split() returned" if isinstance(i, str) else "a number, a slice, a list or array of numbers, or a mask"
+            what = "splits are in the dict that split() returned" if isinstance(i, str) else "a number, a slice, a list or array of numbers, or a mask"
             raise TypeError(f"samples are taken by number, not by {i!r}: {what}")
         i = count(i, "index", -(2**63))
         if not -len(self) <= i < len(self):
@@ -211,34 +211,34 @@ class Samples(Known):
     @named_parts
     def split(
         self, *, by: str | None = None, seed: int = 0, stratify: str | None = None, time: str | None = None, at: str = "window",
-        unknown: str = "error", **parts: Part,
+        unknown: str = "error", **splits: Part,
     ) -> dict[str, "Samples"]:  # fmt: skip
-        """Split into parts that share nothing: ``samples.split(train=0.7, val=0.15, test=0.15, by="samples")``.
+        """Split into samples that share nothing: ``samples.split(train=0.7, val=0.15, test=0.15, by="samples")``.
 
         Parameters
         ----------
         by : str, optional
             "files" (the default for fractions): by whole files, drawn with `seed`. "samples": single samples, drawn with `seed`; a sample that
-            comes more than once is in one part with all its repeats. "time": of windows the rows of every file or key in their order, the first
-            part first; of other samples the order of the column `time`. "groups" (the default for lists): by key, so that all samples with one key
-            are in one part; fractions are of the distinct keys, drawn with `seed`. The name of a column: as "groups", by that column's value in the
+            comes more than once is in one split with all its repeats. "time": of windows the rows of every file or key in their order, the first
+            split first; of other samples the order of the column `time`. "groups" (the default for lists): by key, so that all samples with one key
+            are in one split; fractions are of the distinct keys, drawn with `seed`. The name of a column: as "groups", by that column's value in the
             first row.
         seed : int
             The same seed draws the same files, keys or samples.
         stratify : str, optional
-            With ``by="samples"``, which may then be left out: the column of a class, of which every part has its fraction, rounded down or up.
+            With ``by="samples"``, which may then be left out: the column of a class, of which every split has its fraction, rounded down or up.
         time : str, optional
             With ``by="time"``, which may then be left out: the column of the time, by its value in the first row, of samples that are no windows.
-            Samples of one time are in one part.
+            Samples of one time are in one split.
         at : {"window", "target"}
-            With ``by="time"`` of windows: a window is in the part that all of it lies in, so that parts share no row; or in the part that its
+            With ``by="time"`` of windows: a window is in the split that all of it lies in, so that splits share no row; or in the split that its
             target begins in: the first row of its output, without output its last row. Its input may then reach back over the cut, and its
-            output over the next one; every window is in one part.
+            output over the next one; every window is in one split.
         unknown : {"error", "ignore"}
             Whether keys in lists that no sample has are an error.
-        **parts : float, or list of int or str
-            The name of each part and its fraction, in order; together at most 1, and the rest is in no part. Of n samples (files, keys, rows) two
-            parts of 0.8 and 0.2 have the first ⌊0.8 n⌋ and the others. Or the name of each part and a list of its keys; a key in two parts is an error.
+        **splits : float, or list of int or str
+            The name of each split and its fraction, in order; together at most 1, and the rest is in no split. Of n samples (files, keys, rows) two
+            splits of 0.8 and 0.2 have the first ⌊0.8 n⌋ and the others. Or the name of each split and a list of its keys; a key in two splits is an error.
 
         Returns
         -------
@@ -247,12 +247,12 @@ class Samples(Known):
         Raises
         ------
         ValueError
-            For fractions that do not fit, keys in two parts, unknown keys, a part without a sample, or a class that cannot be divided.
+            For fractions that do not fit, keys in two splits, unknown keys, a split without a sample, or a class that cannot be divided.
         SchemaError, UnsupportedError
             For a column that is not there, or has no single value a row.
         """
-        parts = {name: _part(name, part) for name, part in parts.items()}
-        lists = {name for name, part in parts.items() if not isinstance(part, (int, float))}
+        splits = {name: _part(name, part) for name, part in splits.items()}
+        lists = {name for name, part in splits.items() if not isinstance(part, (int, float))}
         by = by if by is not None else "groups" if lists else "samples" if stratify is not None else "time" if time is not None else "files"
         if by not in _SPLITS and (not isinstance(by, str) or _field(self, by) is None):
             raise ValueError(f"by={by!r}: use 'files', 'time', 'samples' or 'groups', or the name of a column")
@@ -260,11 +260,11 @@ class Samples(Known):
             raise ValueError(f"at={at!r}: use 'window' or 'target'")
         for name, column in (("stratify", stratify), ("time", time)):
             if column is not None and not isinstance(column, str):
-                raise TypeError(f"{name}= names a column, as a str, not {type(column).__name__}; parts have other names than options")
-        if not parts:
-            raise ValueError("name the parts and their fractions: split(train=0.8, val=0.2)")
-        whole = sum(part for name, part in parts.items() if name not in lists)
-        for name, part in parts.items():
+                raise TypeError(f"{name}= names a column, as a str, not {type(column).__name__}; splits have other names than options")
+        if not splits:
+            raise ValueError("name the splits and their fractions: split(train=0.8, val=0.2)")
+        whole = sum(part for name, part in splits.items() if name not in lists)
+        for name, part in splits.items():
             near = difflib.get_close_matches(name, ("by", "seed", "stratify", "time", "unknown"), 1, 0.7)
             if name not in lists and (not part > 0 or (near and whole > 1)):
                 raise ValueError(f"{name}={part!r}: fractions are above 0 and together at most 1{f'; did you mean {near[0]}=?' if near else ''}")
@@ -275,12 +275,12 @@ class Samples(Known):
         }  # fmt: skip
         options = {name: value for name, value in options.items() if value is not None}
         field = _field(self, column or self._key)
-        values: dict[str, Any] = parts
+        values: dict[str, Any] = splits
         given = tuple((name, 0.0, listed(part, field, name)) if name in lists else (name, float(part), None) for name, part in values.items())
         step = ("split", (given, options))
         return {
-            name: Samples(self._dataset, self._kind, core, self._recipe or ("rows", {}), (*self._steps, (*step, i, f"part {name!r} by {by}")))
-            for i, (name, core) in enumerate(zip(parts, self._opened().split(given, options)))
+            name: Samples(self._dataset, self._kind, core, self._recipe or ("rows", {}), (*self._steps, (*step, i, f"split {name!r} by {by}")))
+            for i, (name, core) in enumerate(zip(splits, self._opened().split(given, options)))
         }
 
     # ---- more than once ----
@@ -409,11 +409,11 @@ class Samples(Known):
 
 
 def _part(name: str, part: Any) -> Any:
-    """A part of a split: a fraction as a number, or keys."""
+    """What a split holds: a fraction as a number, or keys."""
     if getattr(part, "ndim", 1) == 0 and hasattr(part, "item"):
         part = part.item()
     if isinstance(part, (bool, str, bytes)) or not (isinstance(part, (int, float)) or isinstance(part, Iterable) or hasattr(part, "__getitem__")):
-        raise TypeError(f"{name}={part!r}: a part is a fraction, {name}=0.8, or a list of keys, {name}=['17', '21']")
+        raise TypeError(f"{name}={part!r}: a split is a fraction, {name}=0.8, or a list of keys, {name}=['17', '21']")
     if isinstance(part, (int, float)) and part > 1:
         raise ValueError(f"{name}={part!r}: fractions are above 0 and together at most 1: 0.8 for 80 %, and n / len(samples) for n samples")
     return part

@@ -390,12 +390,6 @@ static PyObject *pipeline_splits(PyObject *op, PyObject *unused)
     return list;
 }
 
-static PyObject *pipeline_default_split(PyObject *op, PyObject *unused)
-{
-    (void)unused;
-    return Py_BuildValue("z", fby_pipeline_default_split(((pipeline_object *)op)->handle));
-}
-
 static PyObject *pipeline_choose_split(PyObject *op, PyObject *named)
 {
     fby_error err = {0};
@@ -404,6 +398,18 @@ static PyObject *pipeline_choose_split(PyObject *op, PyObject *named)
         return NULL;
     const fby_status status = fby_pipeline_choose_split(((pipeline_object *)op)->handle, split, &split, &err);
     return status == FBY_OK ? Py_BuildValue("z", split) : fbpy_raise(fbpy_state_of(op), status, &err);
+}
+
+static PyObject *pipeline_text(PyObject *op, PyObject *named)
+{
+    fby_error err = {0};
+    const char *split = named == Py_None ? NULL : PyUnicode_AsUTF8(named), *text;
+    fby_pipeline *handle = PyErr_Occurred() ? NULL : begin(op);
+    if (!handle)
+        return NULL;
+    const fby_status status = fby_pipeline_text(handle, split, &text, &err);
+    end(op);
+    return status == FBY_OK ? Py_BuildValue("s", text) : fbpy_raise(fbpy_state_of(op), status, &err);
 }
 
 static PyObject *pipeline_sources(PyObject *op, PyObject *unused)
@@ -442,7 +448,7 @@ static PyMethodDef k_methods[] = {
      "keys(i)\n--\n\nThe Lookup whose keys the values of output i are places in, where it is encoded; else None."},
     {"tree", pipeline_tree, METH_NOARGS, "tree()\n--\n\nThe file as plain values."},
     {"splits", pipeline_splits, METH_NOARGS, "splits()\n--\n\nNames of the splits."},
-    {"default_split", pipeline_default_split, METH_NOARGS, "default_split()\n--\n\nThe split that the section loader names, or None."},
+    {"text", pipeline_text, METH_O, "text(split)\n--\n\nThe file, and as comments what was changed of it, for a pack of the split."},
     {"choose_split", pipeline_choose_split, METH_O, "choose_split(named)\n--\n\nThe split that is meant; None for all samples."},
     {"sources", pipeline_sources, METH_NOARGS, "sources()\n--\n\nA list of (name, Pipeline), of a mixture."},
     {"locate", pipeline_locate, METH_O, "locate(message)\n--\n\nA loader's error message with the output's place in the file."},

@@ -240,7 +240,7 @@ static PyObject *samples_take(PyObject *op, PyObject *given)
 }
 
 /* parts: ((name, fraction, keys or None), …) */
-static int parts_parse(PyObject *parts, fby_split_part *out, value_list *lists)
+static int parts_parse(PyObject *parts, fby_split *out, value_list *lists)
 {
     for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
         PyObject *keys;
@@ -281,7 +281,7 @@ static PyObject *samples_split(PyObject *op, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &given, &PyDict_Type, &options))
         return NULL;
     size_t n = (size_t)PyTuple_GET_SIZE(given);
-    fby_split_part *parts = PyMem_Calloc(n + 1, sizeof *parts);
+    fby_split *parts = PyMem_Calloc(n + 1, sizeof *parts);
     value_list *lists = PyMem_Calloc(n + 1, sizeof *lists);
     fby_samples **handles = PyMem_Calloc(n + 1, sizeof *handles);
     if (!parts || !lists || !handles) {

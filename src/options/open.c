@@ -13,7 +13,8 @@ static const char *const MISSING_IDS[] = {"error", "skip", NULL};
 #define STRUCT fby_open_opts
 const fby_option fby__open_table[] = {
     OPT_TEXTS("ids", ids, n_ids, BOTH, "all", "open only the files with these ids"),
-    OPT_TEXT("id_column", id_column, BOTH, "the last one, or the file's stem without a pattern", "which part of the pattern the ids are"),
+    OPT_TEXT("id_column", id_column, BOTH, "the last one, or the file's stem without a pattern",
+             "which placeholder of the pattern the ids are"),
     OPT_TEXT("source_column", source_column, BOTH, "`source`", "name of the column that holds the names of a map of paths"),
     OPT_PATH("cache_dir", cache_dir, BOTH, "$FOREBAY_CACHE, $XDG_CACHE_HOME/forebay or ~/.cache/forebay",
              "where the index cache lives; `\"\"` is no cache"),
@@ -26,14 +27,13 @@ const fby_option fby__open_table[] = {
                "a column that some files lack: refused when it is used, or null in their rows"),
     OPT_OTHER("progress", progress, IN_PYTHON, "true, or a function", "none", "called while a long open goes on"),
     OPT_OTHER("progress", progress_user, 0, "", "", "handed to progress"),
-    OPT_TEXT("table", table, BOTH, "the largest table",
-             "HDF5: a data set's path (the table that holds it) or a group's (what is below it)"),
+    OPT_TEXT("table", table, BOTH, "the largest table", "HDF5: a dataset's path (the table that holds it) or a group's (what is below it)"),
     OPT_FORM("axis", dimension, FBY_OPTION_TEXT, const char *, BOTH, "a number, or a dimension's name", "0",
              "HDF5: the axis that runs over rows", .least = 0),
     OPT_FORM("axis", sample_axis, FBY_OPTION_INT, int, BOTH, "a number, or a dimension's name", "0", "HDF5: the axis that runs over rows",
              .most = 31),
     OPT_INT("axes", sample_axes, BOTH, 1, 32, "1", "HDF5, cells: so many leading axes run over rows together"),
-    OPT_BOOL("single", single, BOTH, "HDF5: the table is the data set `table` alone"),
+    OPT_BOOL("single", single, BOTH, "HDF5: the table is the dataset `table` alone"),
     OPT_BOOL("stored_values", stored_values, BOTH, "HDF5: leave values as stored: no _FillValue, no scale_factor and add_offset"),
     OPT_CHOICE("missing_ids", missing_ids, fby_missing_ids, BOTH, MISSING_IDS, "error",
                "an id without a file: refused, or left out and noted"),
@@ -41,7 +41,7 @@ const fby_option fby__open_table[] = {
                "HDF5: a file that values come from is not there: opening fails, or the fill value stands in its place"),
     OPT_PATHS("external", external, n_external, BOTH, EXTERNAL,
               "those below the folder of the file that names them, and where it was found",
-              "HDF5: folders with files that others may name in links, virtual data sets and external raw data, or `anywhere`"),
+              "HDF5: folders with files that others may name in links, virtual datasets and external raw data, or `anywhere`"),
     OPT_FORM("dtypes", dtypes, FBY_OPTION_OTHER, const fby_column_dtype *, BOTH, "a map of columns to types, `{uid: str, level: float32}`",
              "as the values are", "CSV and TSV: types of columns; of any format bytes, for text", .also = FBY__AT(n_dtypes, size_t)),
     OPT_BYTES(
@@ -61,7 +61,7 @@ const fby_option fby__lookup_table[] = {
     OPT_GIVEN_DOUBLE("fill_missing", fill_missing, has_fill_missing, BOTH, "NaN", "in place of missing values"),
     OPT_BOOL("first_wins", first_wins, BOTH, "of different values for one key the first counts; otherwise they are an error"),
     OPT_INT("threads", n_threads, IN_PYTHON, 1, 1024, "the CPUs this process may use", "for reading"),
-    OPT_BYTES("memory", memory_bytes, BOTH, "as of the data set", "what the table, and reading it, may hold"),
+    OPT_BYTES("memory", memory_bytes, BOTH, "that of the data set", "what the table, and reading it, may hold"),
     OPT_END,
 };
 #undef STRUCT
@@ -77,7 +77,7 @@ const fby_option fby__fit_table[] = {
     OPT_FORM("ops", ops, FBY_OPTION_OTHER, const fby_op *, IN_FILE, "a list, as of an output", "none",
              "done first: the moments are of what comes out", .also = FBY__AT(n_ops, size_t)),
     OPT_OTHER("split", samples, IN_FILE, "the name of a split", "all samples", "fitted over"),
-    OPT_BYTES("memory", memory_bytes, BOTH, "as of the data set", "the budget of the pass"),
+    OPT_BYTES("memory", memory_bytes, BOTH, "that of the data set", "the budget of the pass"),
     OPT_INT("threads", n_threads, BOTH, 1, 1024, "the CPUs this process may use", "of the pass"),
     OPT_END,
 };

@@ -7,6 +7,7 @@
 #include "pipeline/pipeline_internal.h"
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/nearest.h"
 #include "base/sized.h"
 
@@ -218,10 +219,26 @@ static const char *directory_of(fby_pipeline *p, const char *path)
     return fby__arena_copy(&p->arena, path, slash ? (size_t)(slash - path) + (slash == path) : 0);
 }
 
-/* `tree` is taken over in every case. */
-static fby_status open_tree(fby_tree *tree, const char *name, const char *path, const fby_pipeline_opts *o, fby_pipeline **out,
+static fby_status keep_overrides(fby_pipeline *p, const fby__reading *r, const fby_pipeline_opts *o)
+{
+    const char **kept = fby__reading_alloc(r, o->n_overrides, sizeof *kept);
+    if (!kept && o->n_overrides)
+        return FBY_E_NOMEM;
+    p->overrides = kept;
+    for (size_t i = 0; i < o->n_overrides; i++) {
+        FBY__TRY(override(p, r, o->overrides[i]));
+        if (!(kept[i] = fby__arena_copy(&p->arena, o->overrides[i], strlen(o->overrides[i]))))
+            return fby__read_nomem(r);
+    }
+    return FBY_OK;
+}
+
+/* path: NULL for a text. */
+static fby_status open_text(const char *text, size_t n, const char *name, const char *path, const fby_pipeline_opts *o, fby_pipeline **out,
                             fby_error *err)
 {
+    fby_tree *tree = NULL;
+    FBY__TRY(fby_tree_parse(text, n, name, &tree, err));
     fby_pipeline *p = fby__calloc(1, sizeof *p);
     if (!p) {
         fby_tree_close(tree);
@@ -232,15 +249,17 @@ static fby_status open_tree(fby_tree *tree, const char *name, const char *path, 
     p->needs_end = &p->needs;
     p->progress = o->progress;
     p->progress_user = o->progress_user;
+    p->text = fby__arena_copy(&p->arena, text, n);
     p->file = fby__arena_copy(&p->arena, name, strlen(name));
     p->base_dir = o->base_dir ? fby__arena_copy(&p->arena, o->base_dir, strlen(o->base_dir)) : directory_of(p, path ? path : "");
     if (o->cache_dir)
         p->cache_dir = fby__arena_copy(&p->arena, o->cache_dir, strlen(o->cache_dir));
     p->more_trees = fby__calloc(o->n_overrides + 1, sizeof *p->more_trees);
     fby__reading r = fby__reading_of(p, err);
-    fby_status status = p->file && p->base_dir && p->more_trees && (p->cache_dir || !o->cache_dir) ? FBY_OK : fby__read_nomem(&r);
-    for (size_t i = 0; status == FBY_OK && i < o->n_overrides; i++)
-        status = override(p, &r, o->overrides[i]);
+    fby_status status =
+        p->text && p->file && p->base_dir && p->more_trees && (p->cache_dir || !o->cache_dir) ? FBY_OK : fby__read_nomem(&r);
+    if (status == FBY_OK)
+        status = keep_overrides(p, &r, o);
     if (status == FBY_OK)
         status = read_file(p, &r);
     if (status != FBY_OK) {
@@ -259,25 +278,26 @@ static fby_status take_opts(const fby_pipeline_opts *given, fby_pipeline_opts *o
 
 fby_status fby_pipeline_open(const char *path, const fby_pipeline_opts *opts, fby_pipeline **out, fby_error *err)
 {
-    fby_tree *tree = NULL;
+    char *text = NULL;
+    size_t n = 0;
     fby_pipeline_opts taken;
-    if (!out)
-        return fby__fail(err, FBY_E_ARG, "a place for the pipeline is needed");
+    if (!path || !out)
+        return fby__fail(err, FBY_E_ARG, "a path and a place for the pipeline are needed");
     FBY__TRY(take_opts(opts, &taken, err));
-    FBY__TRY(fby_tree_read(path, &tree, err));
-    return open_tree(tree, path, path, &taken, out, err);
+    FBY__TRY(fby__tree_read_text(path, &text, &n, err));
+    const fby_status status = open_text(text, n, path, path, &taken, out, err);
+    fby__free(text);
+    return status;
 }
 
 fby_status fby_pipeline_parse(const char *text, size_t n, const char *name, const fby_pipeline_opts *opts, fby_pipeline **out,
                               fby_error *err)
 {
-    fby_tree *tree = NULL;
     fby_pipeline_opts taken;
     if (!out)
         return fby__fail(err, FBY_E_ARG, "a place for the pipeline is needed");
     FBY__TRY(take_opts(opts, &taken, err));
-    FBY__TRY(fby_tree_parse(text, n, name, &tree, err));
-    return open_tree(tree, name, NULL, &taken, out, err);
+    return open_text(text, n, name, NULL, &taken, out, err);
 }
 
 void fby_pipeline_close(fby_pipeline *p)
@@ -419,6 +439,36 @@ fby_status fby_pipeline_choose_split(const fby_pipeline *p, const char *named, c
     if (split && !fby__has_split(p, split))
         return no_split(p, split, err);
     *out = split;
+    return FBY_OK;
+}
+
+static int put_note(fby__buf *b, const char *what, const char *value)
+{
+    return fby__buf_put(b, "# ", 2) | fby__buf_put(b, what, strlen(what)) | fby__buf_put(b, value, strlen(value)) |
+           fby__buf_put(b, "\n", 1);
+}
+
+fby_status fby_pipeline_text(fby_pipeline *p, const char *split, const char **out, fby_error *err)
+{
+    if (!p || !out)
+        return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the text are needed");
+    const fby_pipeline *file = p->mixture ? p->mixture : p;
+    const char *usual = fby_pipeline_default_split(p);
+    const bool other = split ? !usual || strcmp(split, usual) != 0 : usual != NULL;
+    const size_t n = strlen(file->text);
+    fby__buf b = {0};
+    int failed = fby__buf_put(&b, file->text, n);
+    if ((file->n_more_trees || other) && n && file->text[n - 1] != '\n')
+        failed |= fby__buf_put(&b, "\n", 1);
+    for (size_t i = 0; i < file->n_more_trees; i++)
+        failed |= put_note(&b, "--set ", file->overrides[i]);
+    if (other)
+        failed |= split ? put_note(&b, "--split ", split) : put_note(&b, "all samples, of no split", "");
+    const char *text = failed ? NULL : fby__arena_copy(&p->arena, (const char *)b.data, b.n);
+    fby__buf_fini(&b);
+    if (!text)
+        return fby__fail_nomem(err, "the text of a pipeline");
+    *out = text;
     return FBY_OK;
 }
 

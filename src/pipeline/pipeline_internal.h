@@ -56,7 +56,7 @@ typedef struct fby__sample_choice {
 typedef struct fby__subset {
     const fby_node *node;
     const char *name;
-    fby_split_part part;
+    fby_split part;
     fby__sample_choice *choices;
     fby_samples *samples; /* owned; NULL until some split is asked for */
     bool is_open;         /* the choices have been made */
@@ -144,6 +144,8 @@ struct fby_pipeline {
     fby_tree *tree;        /* owned */
     fby_tree **more_trees; /* owned: values of overrides */
     size_t n_more_trees;
+    const char *text;             /* as it was read */
+    const char *const *overrides; /* n_more_trees, as they were given */
     const fby_node *root;
     const char *file, *base_dir, *cache_dir;
     fby_progress_fn progress;

@@ -226,7 +226,7 @@ static fby_status read_by(fby_pipeline *p, const fby__reading *r, const fby_node
             o->column = NULL;
         }
     if (keys && o->kind != FBY_SPLIT_KEYS)
-        return fby__node_fail(r, node, "splits: lists of keys go with by: groups, or by: a column, and for every part");
+        return fby__node_fail(r, node, "splits: lists of keys go with by: groups, or by: a column, and for every split");
     if (o->kind == FBY_SPLIT_TIME && !o->time && p->samples.opts.kind != FBY_SAMPLES_WINDOWS)
         return fby__node_fail(r, node, "splits: by: time of samples that are no windows needs time: the column of the time");
     return FBY_OK;
@@ -258,7 +258,7 @@ fby_status fby__read_splits(fby_pipeline *p, const fby__reading *r, const fby_no
     if (p->n_splits == 0)
         return fby__node_fail(r, node, "splits: names and their fractions are missing: train: 0.8");
     if (n_listed > 0 && n_listed < p->n_splits)
-        return fby__node_fail(r, node, "splits: lists of keys go with by: groups, or by: a column, and for every part");
+        return fby__node_fail(r, node, "splits: lists of keys go with by: groups, or by: a column, and for every split");
     const fby_node *by = fby__node_get(node, "by");
     return read_by(p, r, by ? by : node, &forms, n_listed > 0);
 }
@@ -292,7 +292,7 @@ fby_status fby__open_samples(fby_pipeline *p, const fby__reading *r, fby_dataset
 static fby_status make_splits(fby_pipeline *p, const fby__reading *r)
 {
     size_t n = p->n_splits;
-    fby_split_part *parts = fby__calloc(n, sizeof *parts);
+    fby_split *parts = fby__calloc(n, sizeof *parts);
     fby_samples **made = fby__calloc(n, sizeof *made);
     fby_status status = parts && made ? FBY_OK : fby__read_nomem(r);
     for (size_t i = 0; status == FBY_OK && i < n; i++)

@@ -22,6 +22,8 @@ struct fby_tree {
     const char *name; /* in the arena: what messages call the file */
 };
 
+/** All of a file, for fby_tree_parse: owned by the caller, with a NUL behind it. Errors as fby_tree_read. */
+fby_status fby__tree_read_text(const char *path, char **out, size_t *out_n, fby_error *err);
 /** What a plain (unquoted) scalar is by YAML 1.2's core schema (section 10.3.2); fills kind and value. `text` is NUL-terminated. */
 void fby__tree_resolve(const char *text, fby_node *out);
 

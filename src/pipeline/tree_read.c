@@ -430,24 +430,30 @@ static fby_status read_all(int fd, const char *path, char **out, size_t *out_n, 
             break; /* shorter than a moment ago: what is there is parsed */
         n += (size_t)got;
     }
+    text[n] = 0;
     *out = text;
     *out_n = n;
     return FBY_OK;
+}
+
+fby_status fby__tree_read_text(const char *path, char **out, size_t *out_n, fby_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer is refused, not waited for */
+    if (fd < 0)
+        return fby__fail_errno(err, errno, "%s", path);
+    const fby_status status = read_all(fd, path, out, out_n, err);
+    (void)close(fd); /* only read */
+    return status;
 }
 
 fby_status fby_tree_read(const char *path, fby_tree **out, fby_error *err)
 {
     if (!path || !out)
         return fby__fail(err, FBY_E_ARG, "a path and a place for the tree are needed");
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer is refused, not waited for */
-    if (fd < 0)
-        return fby__fail_errno(err, errno, "%s", path);
     char *text = NULL;
     size_t n = 0;
-    fby_status status = read_all(fd, path, &text, &n, err);
-    (void)close(fd); /* only read */
-    if (status == FBY_OK)
-        status = fby_tree_parse(text, n, path, out, err);
+    FBY__TRY(fby__tree_read_text(path, &text, &n, err));
+    const fby_status status = fby_tree_parse(text, n, path, out, err);
     fby__free(text);
     return status;
 }

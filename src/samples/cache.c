@@ -251,7 +251,7 @@ _Static_assert(sizeof(choice_header) == 32 && sizeof(chosen_head) == 32, "the la
 
 static const char CHOICE_MAGIC[8] = {'F', 'B', 'Y', 'C', 'H', 'O', 'I', 'C'};
 
-void fby__step_key_bytes(fby__step_key *k, const void *p, size_t n)
+void fby__choice_key_bytes(fby__choice_key *k, const void *p, size_t n)
 {
     uint64_t head = n; /* so that two texts are not one */
     k->hash = fby__hash_more(k->hash, &head, sizeof head);
@@ -259,35 +259,35 @@ void fby__step_key_bytes(fby__step_key *k, const void *p, size_t n)
         k->hash = fby__hash_more(k->hash, p, n);
 }
 
-void fby__step_key_text(fby__step_key *k, const char *text) { fby__step_key_bytes(k, text, text ? strlen(text) + 1 : 0); }
+void fby__choice_key_text(fby__choice_key *k, const char *text) { fby__choice_key_bytes(k, text, text ? strlen(text) + 1 : 0); }
 
-void fby__step_key_values(fby__step_key *k, const fby_values *values)
+void fby__choice_key_values(fby__choice_key *k, const fby_values *values)
 {
-    fby__step_key_bytes(k, &values->n, sizeof values->n);
-    fby__step_key_bytes(k, values->numbers, values->numbers ? values->n * sizeof *values->numbers : 0);
+    fby__choice_key_bytes(k, &values->n, sizeof values->n);
+    fby__choice_key_bytes(k, values->numbers, values->numbers ? values->n * sizeof *values->numbers : 0);
     for (size_t i = 0; values->texts && i < values->n; i++)
-        fby__step_key_text(k, values->texts[i]);
+        fby__choice_key_text(k, values->texts[i]);
 }
 
-void fby__step_key_table(fby__step_key *k, const fby_dataset *table)
+void fby__choice_key_table(fby__choice_key *k, const fby_dataset *table)
 {
     if (!table)
         return;
     k->usable &= fby__dataset_is_settled(table);
     fby__hash128 of = fby__dataset_hash((fby__hash128){0}, table);
-    fby__step_key_bytes(k, &of, sizeof of);
+    fby__choice_key_bytes(k, &of, sizeof of);
 }
 
-fby__step_key fby__step_key_of(const fby_samples *s, const char *step)
+fby__choice_key fby__choice_key_of(const fby_samples *s, const char *step)
 {
     const fby_dataset *ds = s->base->ds;
-    fby__step_key k = {
+    fby__choice_key k = {
         .usable = fby__dataset_is_settled(ds) && (fby_samples_count(s) >= MIN_SAMPLES || fby__dataset_block_count(ds) >= MIN_BLOCKS),
         .hash = key_of(s->base),
     };
-    fby__step_key_text(&k, s->identity);
-    fby__step_key_table(&k, s->base->table.ds);
-    fby__step_key_text(&k, step);
+    fby__choice_key_text(&k, s->identity);
+    fby__choice_key_table(&k, s->base->table.ds);
+    fby__choice_key_text(&k, step);
     return k;
 }
 
@@ -373,7 +373,7 @@ static fby_status note_foreign_choice(fby__sample_base *base, fby_error *err)
     return status;
 }
 
-fby_status fby__step_load(const fby__step_key *k, const fby_samples *s, fby_samples **out, bool *out_found, fby_error *err)
+fby_status fby__choice_load(const fby__choice_key *k, const fby_samples *s, fby_samples **out, bool *out_found, fby_error *err)
 {
     fby__buf image = {0};
     fby_samples *view = NULL, *chosen = NULL;
@@ -407,7 +407,7 @@ fby_status fby__step_load(const fby__step_key *k, const fby_samples *s, fby_samp
     return status == FBY_E_NOMEM ? fby__fail_nomem(err, "the samples") : FBY_OK;
 }
 
-void fby__step_store(const fby__step_key *k, const fby_samples *chosen)
+void fby__choice_store(const fby__choice_key *k, const fby_samples *chosen)
 {
     static const fby__chosen ALL;
     const fby__choice *choice = chosen->choice;

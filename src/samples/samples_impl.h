@@ -204,19 +204,19 @@ fby_status fby__samples_load(fby__sample_base *base, bool *out_found, fby_error 
 void fby__samples_store(const fby__sample_base *base);
 
 /** What a step from samples to samples that reads a column was asked for: the name of what came out, on disk. */
-typedef struct fby__step_key {
+typedef struct fby__choice_key {
     bool usable; /* the files are settled, a cache was asked for, and reading takes long enough */
     fby__hash128 hash;
-} fby__step_key;
-fby__step_key fby__step_key_of(const fby_samples *s, const char *step);
-void fby__step_key_bytes(fby__step_key *k, const void *p, size_t n);
-void fby__step_key_text(fby__step_key *k, const char *text); /* may be NULL */
-void fby__step_key_values(fby__step_key *k, const fby_values *values);
-void fby__step_key_table(fby__step_key *k, const fby_dataset *table); /* a side table that is read too; may be NULL */
+} fby__choice_key;
+fby__choice_key fby__choice_key_of(const fby_samples *s, const char *step);
+void fby__choice_key_bytes(fby__choice_key *k, const void *p, size_t n);
+void fby__choice_key_text(fby__choice_key *k, const char *text); /* may be NULL */
+void fby__choice_key_values(fby__choice_key *k, const fby_values *values);
+void fby__choice_key_table(fby__choice_key *k, const fby_dataset *table); /* a side table that is read too; may be NULL */
 /** The samples that an earlier step of this key chose of s, if they are on disk. Only FBY_E_NOMEM is an error. */
-fby_status fby__step_load(const fby__step_key *k, const fby_samples *s, fby_samples **out, bool *out_found, fby_error *err);
+fby_status fby__choice_load(const fby__choice_key *k, const fby_samples *s, fby_samples **out, bool *out_found, fby_error *err);
 /** Keep what a step chose. Best effort. */
-void fby__step_store(const fby__step_key *k, const fby_samples *chosen);
+void fby__choice_store(const fby__choice_key *k, const fby_samples *chosen);
 
 /* ---- windows.c ---- */
 

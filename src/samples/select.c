@@ -294,24 +294,24 @@ static fby_status select_by_table(const fby_samples *samples, const fby_select_o
 }
 
 /* All that the result depends on. */
-static fby__step_key key_of(const fby_samples *samples, const fby_select_opts *o)
+static fby__choice_key key_of(const fby_samples *samples, const fby_select_opts *o)
 {
-    fby__step_key k = fby__step_key_of(samples, "select");
+    fby__choice_key k = fby__choice_key_of(samples, "select");
     const fby_bound *bounds[] = {&o->low, &o->high};
     const bool flags[] = {o->exclude, o->ignore_unknown};
-    fby__step_key_text(&k, o->column);
-    fby__step_key_values(&k, &o->values);
+    fby__choice_key_text(&k, o->column);
+    fby__choice_key_values(&k, &o->values);
     for (int i = 0; i < 2; i++) {
         const bool how[] = {bounds[i]->given, bounds[i]->is_real};
-        fby__step_key_bytes(&k, how, sizeof how);
-        fby__step_key_bytes(&k, &bounds[i]->number, sizeof bounds[i]->number);
-        fby__step_key_bytes(&k, &bounds[i]->real, sizeof bounds[i]->real);
-        fby__step_key_text(&k, bounds[i]->text);
+        fby__choice_key_bytes(&k, how, sizeof how);
+        fby__choice_key_bytes(&k, &bounds[i]->number, sizeof bounds[i]->number);
+        fby__choice_key_bytes(&k, &bounds[i]->real, sizeof bounds[i]->real);
+        fby__choice_key_text(&k, bounds[i]->text);
     }
-    fby__step_key_bytes(&k, flags, sizeof flags);
-    fby__step_key_table(&k, o->table);
-    fby__step_key_text(&k, o->table_key);
-    fby__step_key_text(&k, o->table_column);
+    fby__choice_key_bytes(&k, flags, sizeof flags);
+    fby__choice_key_table(&k, o->table);
+    fby__choice_key_text(&k, o->table_key);
+    fby__choice_key_text(&k, o->table_column);
     return k;
 }
 
@@ -323,8 +323,8 @@ fby_status fby_samples_select(const fby_samples *samples, const fby_select_opts 
     FBY__TRY(FBY__SIZED_IN(fby_select_opts, values, given, &taken, err));
     FBY__TRY(check_options(opts, err));
     FBY__TRY(fby__samples_refuse_drawn(samples, "select", err));
-    fby__step_key key = key_of(samples, opts);
-    FBY__TRY(fby__step_load(&key, samples, out, &found, err));
+    fby__choice_key key = key_of(samples, opts);
+    FBY__TRY(fby__choice_load(&key, samples, out, &found, err));
     if (found)
         return FBY_OK;
     fby__account_scope scope;
@@ -332,6 +332,6 @@ fby_status fby_samples_select(const fby_samples *samples, const fby_select_opts 
     fby_status status = opts->table ? select_by_table(samples, opts, out, err)
                                     : select_values(samples, opts, &opts->values, opts->ignore_unknown, out, err);
     FBY__TRY(fby__samples_choosing_end(&scope, samples, status, err));
-    fby__step_store(&key, *out);
+    fby__choice_store(&key, *out);
     return FBY_OK;
 }

@@ -18,9 +18,9 @@
 const char *fby__split_name(const fby__split *p, size_t part, char out[FBY__SPLIT_NAME_BYTES])
 {
     if (p->parts[part].name)
-        (void)snprintf(out, FBY__SPLIT_NAME_BYTES, "part '%.60s'", p->parts[part].name);
+        (void)snprintf(out, FBY__SPLIT_NAME_BYTES, "split '%.60s'", p->parts[part].name);
     else
-        (void)snprintf(out, FBY__SPLIT_NAME_BYTES, "part %zu", part);
+        (void)snprintf(out, FBY__SPLIT_NAME_BYTES, "split %zu", part);
     return out;
 }
 
@@ -30,12 +30,12 @@ static fby_status check_parts(const fby__split *p, fby_error *err)
     double sum = 0;
     bool listed = p->parts[0].keys.n > 0;
     for (size_t i = 0; i < p->n_parts; i++) {
-        const fby_split_part *part = &p->parts[i];
+        const fby_split *part = &p->parts[i];
         for (size_t k = 0; part->name && k < i; k++)
             if (p->parts[k].name && strcmp(p->parts[k].name, part->name) == 0)
-                return fby__fail(err, FBY_E_ARG, "two parts are called '%.60s'", part->name);
+                return fby__fail(err, FBY_E_ARG, "two splits are called '%.60s'", part->name);
         if ((part->keys.n > 0) != listed)
-            return fby__fail(err, FBY_E_ARG, "%s lists keys and others do not: list at least one key for all parts, or give fractions",
+            return fby__fail(err, FBY_E_ARG, "%s lists keys and others do not: list at least one key for all splits, or give fractions",
                              fby__split_name(p, listed ? 0 : i, name));
         if (listed && p->opts->kind != FBY_SPLIT_KEYS)
             return fby__fail(err, FBY_E_ARG, "%s lists keys: that splits by keys", fby__split_name(p, i, name));
@@ -79,7 +79,7 @@ static fby_status check_kind(const fby__split *p, fby_error *err)
     if (o->at_target && (o->kind != FBY_SPLIT_TIME || !windows))
         return fby__fail(err, FBY_E_ARG, "at is about windows that are split by time");
     if (o->kind == FBY_SPLIT_TIME && windows && p->s->is_part)
-        return fby__fail(err, FBY_E_ARG, "these windows are a part by time already: split all of them at once");
+        return fby__fail(err, FBY_E_ARG, "these windows are a split by time already: split all of them at once");
     if (o->kind == FBY_SPLIT_TIME && !windows && !o->time) {
         const char *column = column_of_times(p->s->base->ds);
         return fby__fail(err, FBY_E_ARG, "by time: name the column of the time of these samples (time=\"%.100s\")", column ? column : "…");
@@ -96,7 +96,7 @@ static fby_status choose_files(const fby__split *p, size_t part, bool *in, fby_e
     uint32_t n_files = (uint32_t)fby_dataset_file_count(s->base->ds), n = 0;
     uint32_t *order = fby__malloc((size_t)n_files * sizeof *order);
     if (!order)
-        return fby__fail_nomem(err, "a part of the samples");
+        return fby__fail_nomem(err, "a split of the samples");
     for (uint32_t f = 0; f < n_files; f++)
         if (!s->file_in || s->file_in[f])
             order[n++] = f;
@@ -137,7 +137,7 @@ static fby_status choose_common(const fby_samples *from, const fby_samples *part
             status = fby__sample_counts_close(&counts, b, err);
     }
     if (status == FBY_OK)
-        status = fby__sample_counts_choose(&counts, "this part", "", out, err);
+        status = fby__sample_counts_choose(&counts, "this split", "", out, err);
     fby__sample_counts_fini(&counts);
     return status;
 }
@@ -196,7 +196,7 @@ static fby_status cut_part(const fby__split *p, size_t part, fby_samples **out, 
         view.file_in = in;
         status = choose_files(p, part, in, err);
     } else {
-        status = fby__fail_nomem(err, "a part of the samples");
+        status = fby__fail_nomem(err, "a split of the samples");
     }
     if (status == FBY_OK)
         status = cut_view(p, &view, out, err);
@@ -219,7 +219,7 @@ fby_status fby__split_counts_create(const fby__split *p, fby__sample_counts **ou
 {
     fby__sample_counts *counts = *out = fby__calloc(p->n_parts, sizeof *counts);
     if (!counts)
-        return fby__fail_nomem(err, "the parts");
+        return fby__fail_nomem(err, "the splits");
     for (size_t i = 0; i < p->n_parts; i++)
         FBY__TRY(fby__sample_counts_init(&counts[i], p->s, err));
     return FBY_OK;
@@ -246,7 +246,7 @@ fby_status fby__split_counts_choose(const fby__split *p, fby__sample_counts *cou
     const fby__sample_base *base = p->s->base;
     if (p->opts->kind == FBY_SPLIT_KEYS && p->parts[0].keys.n == 0)
         (void)snprintf(why, sizeof why,
-                       ": those of one key stay together%s, and no key fell to this part; split by %s, or give it a larger share",
+                       ": those of one key stay together%s, and no key fell to this split; split by %s, or give it a larger share",
                        base->kind == FBY_SAMPLES_WINDOWS && !p->opts->column ? " (without a key each file is one)" : "",
                        base->kind == FBY_SAMPLES_WINDOWS ? "time or samples" : "samples");
     for (size_t i = 0; i < p->n_parts; i++)
@@ -257,40 +257,40 @@ fby_status fby__split_counts_choose(const fby__split *p, fby__sample_counts *cou
 /* ---- what was made before ---- */
 
 /* All that the parts depend on. */
-static fby__step_key key_of(const fby__split *p)
+static fby__choice_key key_of(const fby__split *p)
 {
     const fby_split_opts *o = p->opts;
-    fby__step_key k = fby__step_key_of(p->s, "split");
+    fby__choice_key k = fby__choice_key_of(p->s, "split");
     k.usable &= o->kind == FBY_SPLIT_KEYS || o->stratify || o->time; /* the others read nothing */
-    fby__step_key_bytes(&k, &o->kind, sizeof o->kind);
-    fby__step_key_text(&k, o->column);
-    fby__step_key_text(&k, o->stratify);
-    fby__step_key_text(&k, o->time);
-    fby__step_key_bytes(&k, &o->seed, sizeof o->seed);
-    fby__step_key_bytes(&k, &o->ignore_unknown, sizeof o->ignore_unknown);
+    fby__choice_key_bytes(&k, &o->kind, sizeof o->kind);
+    fby__choice_key_text(&k, o->column);
+    fby__choice_key_text(&k, o->stratify);
+    fby__choice_key_text(&k, o->time);
+    fby__choice_key_bytes(&k, &o->seed, sizeof o->seed);
+    fby__choice_key_bytes(&k, &o->ignore_unknown, sizeof o->ignore_unknown);
     for (size_t i = 0; i < p->n_parts; i++) {
-        fby__step_key_bytes(&k, &p->parts[i].fraction, sizeof p->parts[i].fraction);
-        fby__step_key_values(&k, &p->parts[i].keys);
+        fby__choice_key_bytes(&k, &p->parts[i].fraction, sizeof p->parts[i].fraction);
+        fby__choice_key_values(&k, &p->parts[i].keys);
     }
     return k;
 }
 
-static fby__step_key key_of_part(const fby__step_key *key, size_t p)
+static fby__choice_key key_of_part(const fby__choice_key *key, size_t p)
 {
-    fby__step_key one = *key;
-    fby__step_key_bytes(&one, &p, sizeof p);
+    fby__choice_key one = *key;
+    fby__choice_key_bytes(&one, &p, sizeof p);
     return one;
 }
 
 /* All parts as they were made before, or none. */
-static fby_status load_parts(const fby__step_key *key, const fby_samples *samples, size_t n_parts, fby_samples **made, bool *out_found,
+static fby_status load_parts(const fby__choice_key *key, const fby_samples *samples, size_t n_parts, fby_samples **made, bool *out_found,
                              fby_error *err)
 {
     bool found = true;
     fby_status status = FBY_OK;
     for (size_t p = 0; p < n_parts && found && status == FBY_OK; p++) {
-        fby__step_key one = key_of_part(key, p);
-        status = fby__step_load(&one, samples, &made[p], &found, err);
+        fby__choice_key one = key_of_part(key, p);
+        status = fby__choice_load(&one, samples, &made[p], &found, err);
     }
     for (size_t p = 0; p < n_parts && !found; p++) {
         fby_samples_close(made[p]);
@@ -305,7 +305,7 @@ static fby_status load_parts(const fby__step_key *key, const fby_samples *sample
 static fby_status make_parts(const fby__split *p, fby_samples **made, fby_error *err)
 {
     bool found = false;
-    fby__step_key key = key_of(p);
+    fby__choice_key key = key_of(p);
     FBY__TRY(load_parts(&key, p->s, p->n_parts, made, &found, err));
     if (found)
         return FBY_OK;
@@ -316,26 +316,26 @@ static fby_status make_parts(const fby__split *p, fby_samples **made, fby_error 
     default: FBY__TRY(split_views(p, made, err)); break;
     }
     for (size_t i = 0; i < p->n_parts; i++) {
-        fby__step_key one = key_of_part(&key, i);
-        fby__step_store(&one, made[i]);
+        fby__choice_key one = key_of_part(&key, i);
+        fby__choice_store(&one, made[i]);
     }
     return FBY_OK;
 }
 
-fby_status fby_samples_split(const fby_samples *samples, const fby_split_opts *given, const fby_split_part *parts, size_t n_parts,
+fby_status fby_samples_split(const fby_samples *samples, const fby_split_opts *given, const fby_split *parts, size_t n_parts,
                              fby_samples **out, fby_error *err)
 {
     fby_split_opts taken;
     FBY__TRY(FBY__SIZED_IN(fby_split_opts, n_threads, given, &taken, err));
     FBY__TRY(fby__samples_refuse_drawn(samples, "split", err));
-    if (n_parts == 0 || n_parts > FBY__MAX_SPLIT_PARTS)
-        return fby__fail(err, FBY_E_ARG, "%zu parts: 1 to %d are possible", n_parts, FBY__MAX_SPLIT_PARTS);
+    if (n_parts == 0 || n_parts > FBY__MAX_SPLITS)
+        return fby__fail(err, FBY_E_ARG, "%zu splits: 1 to %d are possible", n_parts, FBY__MAX_SPLITS);
     fby__split p = {.s = samples, .opts = &taken, .parts = parts, .n_parts = n_parts};
     fby__account_scope scope;
     FBY__TRY(fby__samples_choosing_begin(&scope, samples, err));
     p.ends = fby__calloc(n_parts + 1, sizeof *p.ends);
     fby_samples **made = fby__calloc(n_parts, sizeof *made);
-    fby_status status = p.ends && made ? check_parts(&p, err) : fby__fail_nomem(err, "the parts");
+    fby_status status = p.ends && made ? check_parts(&p, err) : fby__fail_nomem(err, "the splits");
     if (status == FBY_OK)
         status = check_kind(&p, err);
     if (status == FBY_OK)

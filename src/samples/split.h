@@ -7,14 +7,14 @@
 typedef struct fby__split {
     const fby_samples *s;
     const fby_split_opts *opts;
-    const fby_split_part *parts;
+    const fby_split *parts;
     size_t n_parts;
     double *ends; /* n_parts + 1: part p has the fractions [ends[p], ends[p + 1]); of keys that are listed all 0 */
 } fby__split;
 
-#define FBY__MAX_SPLIT_PARTS 1024
+#define FBY__MAX_SPLITS 1024
 #define FBY__SPLIT_NAME_BYTES 80
-/** "part 'val'", or "part 1". */
+/** "split 'val'", or "split 1". */
 const char *fby__split_name(const fby__split *p, size_t part, char out[FBY__SPLIT_NAME_BYTES]);
 
 /** How often each sample comes in each part: counts to fill, and then the parts made of them. */

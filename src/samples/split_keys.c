@@ -110,14 +110,14 @@ static fby_status close_parts(void *user, uint32_t b, fby_error *err)
 /* The keys of all parts, one after the other. */
 static fby_status list_keys(key_split *k, fby_error *err)
 {
-    const fby_split_part *parts = k->split->parts;
+    const fby_split *parts = k->split->parts;
     size_t n = 0;
     bool texts = parts[0].keys.texts != NULL;
     for (size_t p = 0; p < k->split->n_parts; p++) {
         const fby_values *v = &parts[p].keys;
         char name[FBY__SPLIT_NAME_BYTES];
         if ((v->texts != NULL) != texts || !v->numbers != texts)
-            return fby__fail(err, FBY_E_ARG, "%s: the keys of all parts are numbers, or all are strings",
+            return fby__fail(err, FBY_E_ARG, "%s: the keys of all splits are numbers, or all are strings",
                              fby__split_name(k->split, p, name));
         n += v->n;
     }
@@ -126,7 +126,7 @@ static fby_status list_keys(key_split *k, fby_error *err)
     k->part_of = fby__calloc(n, sizeof *k->part_of);
     k->listed = (fby_values){numbers, names, n};
     if ((!numbers && !names) || !k->part_of)
-        return fby__fail_nomem(err, "the keys of the parts");
+        return fby__fail_nomem(err, "the keys of the splits");
     n = 0;
     for (size_t p = 0; p < k->split->n_parts; p++)
         for (size_t i = 0; i < parts[p].keys.n; i++) {
@@ -150,7 +150,7 @@ static fby_status split_keys(key_split *k, fby_samples **out, fby_error *err)
     k->below = fby__calloc(split->n_parts, sizeof *k->below);
     k->endless = fby__calloc(split->n_parts, sizeof *k->endless);
     if (!k->below || !k->endless)
-        return fby__fail_nomem(err, "the parts");
+        return fby__fail_nomem(err, "the splits");
     if (!k->listed.n)
         FBY__TRY(cut_hashes(k, split->s, err));
     FBY__TRY(fby__split_counts_create(split, &k->counts, err));

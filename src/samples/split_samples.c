@@ -157,7 +157,7 @@ static fby_status read_classes(classes *k, const fby__split *p, fby_error *err)
         if (order[i]->n < p->n_parts && status == FBY_OK)
             status =
                 fby__fail(err, FBY_E_ARG,
-                          "stratify: '%s' is %s in %llu sample%s, and there are %zu parts: leave such classes out (select, exclude), or "
+                          "stratify: '%s' is %s in %llu sample%s, and there are %zu splits: leave such classes out (select, exclude), or "
                           "join them with others",
                           k->values.name, order[i]->text, (unsigned long long)order[i]->n, order[i]->n == 1 ? "" : "s", p->n_parts);
     }
@@ -180,7 +180,7 @@ typedef struct drawing {
 static void share_out(const fby__split *p, uint64_t n, double *debt, uint64_t *wanted)
 {
     uint64_t given = 0, rest;
-    bool rounded_up[FBY__MAX_SPLIT_PARTS + 1];
+    bool rounded_up[FBY__MAX_SPLITS + 1];
     for (size_t i = 0; i <= p->n_parts; i++) { /* the last one is none of the parts */
         double to = i < p->n_parts ? p->ends[i + 1] : 1, share = (to - p->ends[i]) * (double)n;
         rounded_up[i] = share < 1e-6; /* wants nothing */
@@ -211,7 +211,7 @@ static fby_status want(drawing *d, fby_error *err)
     uint64_t n = d->classes ? 0 : count_distinct(p->s);
     if (!d->wanted || !debt) {
         fby__free(debt);
-        return fby__fail_nomem(err, "the parts");
+        return fby__fail_nomem(err, "the splits");
     }
     for (size_t c = 0; c < d->n_classes && d->classes; c++) /* in an order of their own: by place */
         d->wanted[d->classes->list[c].place * d->stride] = d->classes->list[c].n;
@@ -397,7 +397,7 @@ fby_status fby__split_by_time_column(const fby__split *p, fby_samples **out, fby
     fby__sample_counts *counts = NULL;
     int64_t *from = fby__calloc(p->n_parts + 1, sizeof *from);
     bool *endless = fby__calloc(p->n_parts + 1, sizeof *endless);
-    fby_status status = from && endless ? read_times(&t, p, err) : fby__fail_nomem(err, "the parts");
+    fby_status status = from && endless ? read_times(&t, p, err) : fby__fail_nomem(err, "the splits");
     if (status == FBY_OK)
         status = cut_times(&t, p, from, endless, err);
     if (status == FBY_OK)

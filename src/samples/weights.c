@@ -62,12 +62,12 @@ fby_status fby_samples_oversample(const fby_samples *samples, const fby_oversamp
             return fby__fail(err, FBY_E_ARG, "a factor of %u: at most 65,535 are possible", opts->factors[i]);
     FBY__TRY(fby__samples_refuse_drawn(samples, "oversample", err));
     bool found;
-    fby__step_key key = fby__step_key_of(samples, "oversample");
-    fby__step_key_text(&key, opts->column);
-    fby__step_key_values(&key, &opts->values);
-    fby__step_key_bytes(&key, opts->factors, opts->values.n * sizeof *opts->factors);
-    fby__step_key_bytes(&key, &opts->ignore_unknown, sizeof opts->ignore_unknown);
-    FBY__TRY(fby__step_load(&key, samples, out, &found, err));
+    fby__choice_key key = fby__choice_key_of(samples, "oversample");
+    fby__choice_key_text(&key, opts->column);
+    fby__choice_key_values(&key, &opts->values);
+    fby__choice_key_bytes(&key, opts->factors, opts->values.n * sizeof *opts->factors);
+    fby__choice_key_bytes(&key, &opts->ignore_unknown, sizeof opts->ignore_unknown);
+    FBY__TRY(fby__choice_load(&key, samples, out, &found, err));
     if (found)
         return FBY_OK;
     oversampling o = {.opts = opts};
@@ -78,7 +78,7 @@ fby_status fby_samples_oversample(const fby_samples *samples, const fby_oversamp
         fby__sample_counts_fini(&o.counts);
     fby__value_set_fini(&o.classes);
     FBY__TRY(fby__samples_choosing_end(&scope, samples, status, err));
-    fby__step_store(&key, *out);
+    fby__choice_store(&key, *out);
     return FBY_OK;
 }
 
@@ -225,16 +225,16 @@ static fby_status resample(const fby_samples *samples, const fby_resample_opts *
         return read_and_draw(&r, draw_each_epoch, n, out, err);
     bool found;
     const uint64_t how[] = {n, opts->seed};
-    fby__step_key key = fby__step_key_of(samples, "resample");
-    fby__step_key_text(&key, opts->column);
-    fby__step_key_values(&key, &opts->values);
-    fby__step_key_bytes(&key, opts->class_weights, opts->values.n * sizeof *opts->class_weights);
-    fby__step_key_bytes(&key, how, sizeof how);
-    FBY__TRY(fby__step_load(&key, samples, out, &found, err));
+    fby__choice_key key = fby__choice_key_of(samples, "resample");
+    fby__choice_key_text(&key, opts->column);
+    fby__choice_key_values(&key, &opts->values);
+    fby__choice_key_bytes(&key, opts->class_weights, opts->values.n * sizeof *opts->class_weights);
+    fby__choice_key_bytes(&key, how, sizeof how);
+    FBY__TRY(fby__choice_load(&key, samples, out, &found, err));
     if (found)
         return FBY_OK;
     FBY__TRY(read_and_draw(&r, draw, n, out, err));
-    fby__step_store(&key, *out);
+    fby__choice_store(&key, *out);
     return FBY_OK;
 }
 

@@ -283,7 +283,7 @@ static bool attempt(fby_dataset *ds, bool groups)
     fby_error err = {0};
     const fby_split_opts split = {.size = sizeof split, .kind = groups ? FBY_SPLIT_FILES : FBY_SPLIT_TIME, .seed = 7};
     bool ok = fby_samples_open(ds, &opts, &samples, &err) == FBY_OK &&
-              fby_samples_split(samples, &split, &(fby_split_part){.fraction = 1}, 1, &part, &err) == FBY_OK;
+              fby_samples_split(samples, &split, &(fby_split){.fraction = 1}, 1, &part, &err) == FBY_OK;
     if (ok) {
         fby_loader_opts loader_opts = {FBY_LOADER_SIZES, .outputs = &FIRST, .n_outputs = 1,
                                        .batch_size = 8,  .n_threads = 1,    .samples = part};

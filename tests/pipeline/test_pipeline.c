@@ -249,6 +249,42 @@ static void overrides_take_the_place_of_what_is_there(void **state)
 
 /* --- over files: tests/golden/loader, copied into the working directory ------------------------------------------------------------- */
 
+/* What a pack keeps: the file, and as comments what was changed of it. */
+static void the_text_is_the_file_and_what_was_changed_of_it(void **state)
+{
+    (void)state;
+    static const char file[] = "data: x\nsplits: {a: 0.5, b: 0.5}\nloader: {batch_size: 7, split: a}";
+    const char *const overrides[] = {"loader.batch_size=8", "data=y"};
+    static const struct {
+        const char *split, *more;
+        size_t n_overrides;
+    } cases[] = {
+        {"a", "", 0},
+        {"b", "\n# --split b\n", 0},
+        {NULL, "\n# all samples, of no split\n", 0},
+        {"a", "\n# --set loader.batch_size=8\n# --set data=y\n", 2},
+        {"b", "\n# --set loader.batch_size=8\n# --split b\n", 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const fby_pipeline_opts opts = {.size = sizeof opts, .overrides = overrides, .n_overrides = cases[i].n_overrides};
+        fby_pipeline *p = NULL;
+        const char *text = NULL;
+        char want[300];
+        assert_int_equal(fby_pipeline_parse(file, sizeof file - 1, "p.yaml", &opts, &p, NULL), FBY_OK);
+        assert_int_equal(fby_pipeline_text(p, cases[i].split, &text, NULL), FBY_OK);
+        (void)snprintf(want, sizeof want, "%s%s", file, cases[i].more);
+        assert_string_equal(text, want);
+        fby_pipeline_close(p);
+    }
+    fby_pipeline *p = parse("mix: {sources: {a: x, b: y}}\n");
+    const char *text = NULL;
+    assert_int_equal(fby_pipeline_text(fby_pipeline_source(p, 1, NULL), NULL, &text, NULL), FBY_OK);
+    assert_string_equal(text, "mix: {sources: {a: x, b: y}}\n");
+    fby_pipeline_close(p);
+    fby_error err = {0};
+    assert_int_equal(fby_pipeline_open(NULL, NULL, &p, &err), FBY_E_ARG);
+}
+
 static void write_text(const char *path, const char *text) { write_bytes(path, text, strlen(text)); }
 
 static void put_data(void)
@@ -322,7 +358,7 @@ static void a_loader_of_a_file_gives_what_one_by_hand_gives(void **state)
     assert_int_equal(fby_pipeline_samples(p, NULL, &all, &err), FBY_OK);
     assert_int_equal(fby_pipeline_samples(p, "train", &train, &err), FBY_OK);
     const fby_split_opts split = {.size = sizeof split, .seed = 5};
-    assert_int_equal(fby_samples_split(all, &split, &(fby_split_part){.fraction = 0.67}, 1, &mine, &err), FBY_OK);
+    assert_int_equal(fby_samples_split(all, &split, &(fby_split){.fraction = 0.67}, 1, &mine, &err), FBY_OK);
     assert_true(fby_samples_count(mine) < fby_samples_count(all));
 
     static const char *const IDX[] = {"id", "x"};
@@ -514,6 +550,7 @@ int main(void)
         cmocka_unit_test(options_say_what_the_file_says),
         cmocka_unit_test(a_mixture_has_a_pipeline_for_each_source),
         cmocka_unit_test(overrides_take_the_place_of_what_is_there),
+        cmocka_unit_test(the_text_is_the_file_and_what_was_changed_of_it),
         cmocka_unit_test_setup_teardown(a_loader_of_a_file_gives_what_one_by_hand_gives, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(errors_of_the_data_name_the_place_in_the_file, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(outputs_that_are_written_read_back, setup_dir, teardown_dir),

@@ -144,14 +144,14 @@ def test_arguments_of_other_functions(folder):
 
 def test_a_part_without_samples_says_why(folder):
     ds = fb.open(folder)
-    refused(lambda: ds.rows().split(train=0.1, val=0.9), ValueError, "part 'train' (0.1)", "files stay whole, and there are 2 of them",
+    refused(lambda: ds.rows().split(train=0.1, val=0.9), ValueError, "split 'train' (0.1)", "files stay whole, and there are 2 of them",
             "split by samples or the values of a column")
     refused(lambda: ds.rows().split(train=0.5, val=0.5, by="time"), ValueError, "name the column of the time of these samples")
     refused(lambda: ds.groups("id").split(train=0.1, val=0.9), ValueError, "files stay whole", "split by samples or groups, or")
     refused(lambda: ds.windows(5).split(train=0.1, val=0.9), ValueError, "files stay whole", "split by time or groups")
-    refused(lambda: ds.windows(60).split(train=0.5, val=0.5, by="time"), ValueError, "part 'train' (0.5)",
+    refused(lambda: ds.windows(60).split(train=0.5, val=0.5, by="time"), ValueError, "split 'train' (0.5)",
             "the longest series has 100 rows, and a window takes 60")
-    refused(lambda: fb.open(folder / "a.parquet").groups("id").split(train=0.8, val=0.2, by="groups"), ValueError, "part 'train'", "none of the 1 samples")
+    refused(lambda: fb.open(folder / "a.parquet").groups("id").split(train=0.8, val=0.2, by="groups"), ValueError, "split 'train'", "none of the 1 samples")
 
 
 def test_errors_of_values_name_the_file_and_the_column(folder, tmp_path):
@@ -245,8 +245,8 @@ def test_words_of_other_libraries_say_what_to_write(basins):
         (lambda: basins.windows(input_length=10), TypeError, ["windows() has no argument 'input_length': input= is"]),
         (lambda: basins.windows(10, horizon=7), TypeError, ["output= is the number of rows behind them"]),
         (lambda: basins.groups(by="gauge_id"), TypeError, ["groups() has no argument 'by': the key comes first"]),
-        (lambda: windows.split([0.8, 0.2]), TypeError, ["parts by their names: split(train=0.8, val=0.2)"]),
-        (lambda: windows.split(test_size=0.2), TypeError, ["every part has a name and its fraction"]),
+        (lambda: windows.split([0.8, 0.2]), TypeError, ["splits by their names: split(train=0.8, val=0.2)"]),
+        (lambda: windows.split(test_size=0.2), TypeError, ["every split has a name and its fraction"]),
         (lambda: windows.split(train=0.8, val=0.2, random_state=42), TypeError, ["'random_state': seed="]),
         (lambda: windows.split(train=0.8, val=0.2, shuffle=True), TypeError, ["by='time' keeps their order"]),
         (lambda: windows.filter("label"), AttributeError, ["'Samples' object has no attribute 'filter'", "select('kind', values=[1])"]),
@@ -291,10 +291,10 @@ def test_shapes_and_types_of_lists(basins):
         (lambda: windows.select("label > 1"), ValueError, ["select('label > 1'): say which", "keys are a list"]),
         (lambda: windows.select(["1013500"]), ValueError, ["no sample has '1013500' of 'file name'", "Did you mean '01013500'?"]),
         (lambda: windows.split(train=80, val=20), ValueError, ["train=80: fractions", "0.8 for 80 %, and n / len(samples) for n samples"]),
-        (lambda: windows.split(train="0.8"), TypeError, ["train='0.8': a part is a fraction, train=0.8, or a list of keys"]),
+        (lambda: windows.split(train="0.8"), TypeError, ["train='0.8': a split is a fraction, train=0.8, or a list of keys"]),
         (lambda: windows.split(train=["01013500"], val=[]), ValueError, ["val is empty"]),
         (lambda: basins.rows().split(train=0.8, stratify=np.arange(200) % 3), TypeError, ["stratify= names a column, as a str, not ndarray"]),
-        (lambda: windows["train"], TypeError, ["parts are in the dict that split() returned"]),
+        (lambda: windows["train"], TypeError, ["splits are in the dict that split() returned"]),
         (lambda: windows[np.zeros(len(windows), bool)], ValueError, ["no sample is listed: a list, slice or mask takes at least one of the 178"]),
         (lambda: windows.limit("10%"), TypeError, ["limit(1000), limit(0.1)"]),
         (lambda: windows.oversample("label", 8), TypeError, ["a mapping of classes to numbers, not int: oversample('leak', {1: 8})"]),

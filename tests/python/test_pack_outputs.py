@@ -272,7 +272,9 @@ def test_the_file_is_kept_apart_from_what_is_set(tmp_path):
     )
     kept = fb.open(tmp_path / "out").attrs["forebay.pipeline"]
     assert kept == PIPELINE.strip() + "\n# --set samples.windows.stride=2\n"
-    fb.pack(fb.pipeline(tmp_path / "p.yaml", {"samples.windows.stride": 2})["train"], tmp_path / "python")
+    pipeline = fb.pipeline(tmp_path / "p.yaml", {"samples.windows.stride": 2})
+    (tmp_path / "p.yaml").write_text("what the file has become since\n")
+    fb.pack(pipeline["train"], tmp_path / "python")
     assert fb.open(tmp_path / "python").attrs["forebay.pipeline"] == kept
 
 

@@ -172,14 +172,14 @@ def test_no_window_is_lost_to_a_cut_that_only_inputs_reach_over(tmp_path):
     by_target = samples.split(**fractions, by="time", at="target")
     assert {name: len(part) for name, part in by_target.items()} == {"train": 6 + 1, "val": 6 + 3, "test": 2 + 0}
     # a window needs 7 rows of one part: of the 10 of 'a' in train there are 4 windows; other parts have 6, 4, 5, 3 and 2 rows
-    with pytest.raises(ValueError, match=r"part 'val' \(0.3\) holds no sample: .* the longest series has 20 rows, and a window takes 7"):
+    with pytest.raises(ValueError, match=r"split 'val' \(0.3\) holds no sample: .* the longest series has 20 rows, and a window takes 7"):
         samples.split(**fractions, by="time")
     assert len(samples.split(train=0.5, by="time")["train"]) == 4
     # 'a' has 2 rows between train and val, 'b' 1: fewer than the 2 by which targets reach over a cut are too few
     apart = samples.split(train=0.5, gap=0.1, val=0.4, by="time", at="target")
     ends = [start + 7 for start in firsts(apart["train"]) if start < 20]
     assert max(ends) == 12 == min(start + 4 for start in firsts(apart["val"]))
-    with pytest.raises(ValueError, match=r"part 'train' \(0.1\) holds no sample: .* the longest series has 20 rows, and before the first target lie 4"):
+    with pytest.raises(ValueError, match=r"split 'train' \(0.1\) holds no sample: .* the longest series has 20 rows, and before the first target lie 4"):
         samples.split(train=0.1, test=0.9, by="time", at="target")
 
 
@@ -224,22 +224,22 @@ def test_a_state_tells_parts_apart(tmp_path):
 @pytest.mark.parametrize(
     ("make", "error", "says"),
     [
-        (lambda ds: ds.rows().split(a=0.6, b=0.5, by="samples"), ValueError, "part 'b': 0.5: fractions are above 0 and together at most 1"),
+        (lambda ds: ds.rows().split(a=0.6, b=0.5, by="samples"), ValueError, "split 'b': 0.5: fractions are above 0 and together at most 1"),
         (lambda ds: ds.rows().split(a=1.5, by="samples"), ValueError, "a=1.5: fractions are above 0 and together at most 1: 0.8 for 80 %"),
         (lambda ds: ds.rows().split(a=float("nan"), by="samples"), ValueError, "a=nan: fractions"),
-        (lambda ds: ds.rows().split(a=0.5, b=0.001, by="samples"), ValueError, r"part 'b' \(0.001 of 600 samples\) holds no sample"),
+        (lambda ds: ds.rows().split(a=0.5, b=0.001, by="samples"), ValueError, r"split 'b' \(0.001 of 600 samples\) holds no sample"),
         (lambda ds: ds.rows().split(a=0.5, stratify="nope"), fb.SchemaError, "nope"),
         (lambda ds: ds.rows().split(a=0.5, stratify="score"), ValueError, r"stratify: 'score' is -?[0-9.e-]+ in sample \d+: a class is a whole number"),
-        (lambda ds: ds.rows().limit(6).split(a=0.5, b=0.5, stratify="event"), ValueError, "'event' is 1 in 1 sample, and there are 2 parts"),
+        (lambda ds: ds.rows().limit(6).split(a=0.5, b=0.5, stratify="event"), ValueError, "'event' is 1 in 1 sample, and there are 2 splits"),
         (lambda ds: ds.rows().split(a=0.5, stratify="label", by="files"), ValueError, "stratify goes with by samples"),
-        (lambda ds: ds.rows().split(a=0.5, stratify=0.5), TypeError, "stratify= names a column, as a str, not float; parts have other names"),
+        (lambda ds: ds.rows().split(a=0.5, stratify=0.5), TypeError, "stratify= names a column, as a str, not float; splits have other names"),
         (lambda ds: ds.rows().split(a=0.5, time=0.5), TypeError, "time= names a column"),
-        (lambda ds: ds.rows().split(a=[1], b=[2], by="samples"), ValueError, "part 'a' lists keys"),
+        (lambda ds: ds.rows().split(a=[1], b=[2], by="samples"), ValueError, "split 'a' lists keys"),
         (lambda ds: ds.rows().split(a=0.5, by="time"), ValueError, "name the column of the time of these samples .time=.when.."),
         (lambda ds: ds.rows().split(a=0.5, time="word"), ValueError, "'word' holds strings"),
         (lambda ds: ds.rows().split(a=0.5, time="nope"), fb.SchemaError, "nope"),
         (lambda ds: ds.rows().split(a=0.5, by="samples", time="when"), ValueError, "time goes with by time"),
-        (lambda ds: ds.rows().split(a=0.5, b=0.001, c=0.499, time="flag"), ValueError, "part 'a' .* those of one time of 'flag' stay together"),
+        (lambda ds: ds.rows().split(a=0.5, b=0.001, c=0.499, time="flag"), ValueError, "split 'a' .* those of one time of 'flag' stay together"),
         (lambda ds: ds.windows(5).split(a=0.5, time="when"), ValueError, "in the order of the rows"),
         (lambda ds: ds.rows().split(a=0.5, time="when", at="target"), ValueError, "at is about windows"),
         (lambda ds: ds.windows(5).split(a=0.5, by="time", at="end"), ValueError, "use 'window' or 'target'"),
@@ -255,7 +255,7 @@ def test_what_does_not_fit_is_refused(tmp_path, make, error, says):
 
 def test_a_part_that_no_key_falls_to_says_why_and_what_does():
     windows = fb.open({"x": np.arange(100.0)}).windows(5)
-    with pytest.raises(ValueError, match=r"part '(a|b)': none of the 96 samples is left: .*each file is one.*split by time or samples") as refused:
+    with pytest.raises(ValueError, match=r"split '(a|b)': none of the 96 samples is left: .*each file is one.*split by time or samples") as refused:
         windows.split(a=0.5, b=0.5, by="groups")
     assert "''" not in str(refused.value)
     for by in ("time", "samples"):

@@ -235,7 +235,7 @@ static fby_status step(int which, uint32_t factor, const fby_samples *from, fby_
         .size = sizeof more, .column = "id", .values = values, .factors = factors, .ignore_unknown = true, .n_threads = 1};
     fby_resample_opts drawn = {.size = sizeof drawn, .column = "id", .seed = factor, .n_threads = 1};
     fby_split_opts split = {.size = sizeof split, .kind = FBY_SPLIT_KEYS, .column = "id", .seed = factor, .n_threads = 1};
-    fby_split_part parts[2] = {{.fraction = 0.4}, {.fraction = 0.5}};
+    fby_split parts[2] = {{.fraction = 0.4}, {.fraction = 0.5}};
     fby_samples *made[2], *first = NULL;
     switch (which) {
     case 0: return fby_samples_select(from, &range, out, err);

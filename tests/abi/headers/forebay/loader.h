@@ -33,7 +33,7 @@ typedef struct fby_loader fby_loader;
 /** What an output holds. */
 typedef enum fby_source_kind {
     FBY_FROM_COLUMNS,    /* the columns' values */
-    FBY_FROM_IS_MISSING, /* bool: where the value is missing (null, or stored as NaN), one flag a row and column: (B) or (B, n). An array is
+    FBY_FROM_IS_MISSING, /* bool: where the value is missing (null, or stored as NaN), one flag per row and column: (B) or (B, n). An array is
                             missing when any of its elements is, a list or string when it is null as a whole */
     FBY_FROM_IS_NULL,    /* bool: where the file marks the value as null; in NetCDF: _FillValue, missing_value, outside valid_range */
     FBY_FROM_SAMPLE_INDEX, /* int64, (B): the sample's number in file order; of rows, the row number in the data set. No columns */
@@ -152,7 +152,7 @@ typedef struct fby_loader_opts {
     size_t output_size, op_size, make_size, after_size;
     const fby_output *outputs; /* NULL and 0: one output per column that can be one, under the column's name */
     size_t n_outputs;
-    uint64_t batch_size; /* samples a batch of this rank; ≥ 1. With batch_elements: at most so many, 0 = 65,536 */
+    uint64_t batch_size; /* samples in a batch of this rank; ≥ 1. With batch_elements: at most so many, 0 = 65,536 */
     fby_shuffle_kind shuffle;
     fby_tail_kind tail;
     uint64_t seed;
@@ -419,10 +419,10 @@ typedef struct fby_report {
     uint64_t n_dropped, n_wrapped; /* of the epoch under way or next */
     uint32_t n_parts;              /* epochs until every file, or key, came once */
     uint64_t slice_samples;        /* blocks are cut into equal slices of at most so many samples; 0 = not at all */
-    double reads_per_block;        /* an epoch, over all ranks, at most, in the mean of the blocks that have samples */
-    uint64_t epoch_bytes;          /* stored bytes read for it over all ranks, at most; of parts, until every file came once */
+    double reads_per_block;        /* in an epoch, over all ranks: an upper bound, averaged over the blocks that have samples */
+    uint64_t epoch_bytes;          /* stored bytes read in it over all ranks, at most; with parts, until every file came once */
     double files_per_batch,
-        files_per_batch_uniform;    /* mixing: distinct files in a batch of this rank, in the mean; 0 where there are none */
+        files_per_batch_uniform;    /* mixing: distinct files in a batch of this rank, on average; 0 where there are no files */
     uint64_t files_per_batch_least; /* of the whole batches that were measured */
     double padding,
         padding_unsorted; /* of the rows of padded outputs, those that padding adds (max_rows counts): as it is, and without length
@@ -447,11 +447,11 @@ typedef struct fby_report {
     fby_limit limit;
     double confidence;         /* 0 to 1: how much was seen, and how clearly it says so; 0 of TOO_EARLY */
     char reason[240];          /* why it is as sure as that */
-    uint32_t n_cures;          /* of cures, that with the largest gain first */
-    uint32_t n_epochs;         /* what fby_loader_epoch knows of: the latest, that under way among them */
+    uint32_t n_cures;          /* how many cures are filled in, the one with the largest gain first */
+    uint32_t n_epochs;         /* how many epochs fby_loader_epoch knows: the latest ones, the one under way included */
     uint32_t n_cpus;           /* that the process may use */
-    uint64_t transfer_ns;      /* of the consumer: moving batches to a device, as fby_loader_transferred was told. No part of work_ns */
-    uint64_t gap_ns;           /* between the end of an epoch and the beginning of the next: validation, checkpoints. No part of work_ns */
+    uint64_t transfer_ns;      /* of the consumer: moving batches to a device, as fby_loader_transferred was told. Not in work_ns */
+    uint64_t gap_ns;           /* between the end of an epoch and the beginning of the next: validation, checkpoints. Not in work_ns */
     uint64_t first_batches_ns; /* of wait_ns: for the first batch of each epoch */
     uint64_t first_step_ns;    /* of work_ns: with the very first batch, when a program compiles and allocates */
     uint64_t reading_ns;       /* time during which some file was being opened or read; read_ns adds up all reads */
@@ -528,7 +528,7 @@ FBY_API fby_status fby_loader_begin_at(fby_loader *loader, uint64_t epoch, uint6
 
 /**
  * Where a loader stands: what is needed to go on in another process, and to see whether that loader would go on with the same
- * batches. Plain numbers and text, to be saved as the program likes. Threads, budget, prefetching and outputs are no part of it.
+ * batches. Plain numbers and text, to be saved as the program likes. Threads, budget, prefetching and outputs are not in it.
  */
 typedef struct fby_loader_state {
     size_t size;      /* set by the caller: sizeof(fby_loader_state) */

@@ -59,7 +59,7 @@ FBY_API fby_status fby_lookup_open(fby_dataset *const *tables, size_t n_tables, 
 FBY_API fby_status fby_lookup_create(const int64_t *numbers, const char *const *texts, size_t n_keys, const char *const *columns,
                                      size_t n_columns, const double *values, fby_lookup **out, fby_error *err);
 
-/** A column of a key, in memory: one of the two is given, a value a key. Frozen: no field is ever added. */
+/** A column of a key, in memory: one of the two is given, with one value for each key. Frozen: no field is ever added. */
 typedef struct fby_lookup_keys {
     const int64_t *numbers;
     const char *const *texts;
@@ -71,7 +71,7 @@ FBY_API fby_status fby_lookup_create_keys(const fby_lookup_keys *key, size_t n_k
 
 /**
  * The distinct values of a column of whole numbers or strings, in order of first appearance, as a table without values: names whose place is
- * an index. Missing ones are left out. Reads that column, once, within the data set's memory; of a part of the files' names, nothing.
+ * an index. Missing ones are left out. Reads that column, once, within the data set's memory; of a placeholder of the files' names, nothing.
  * Errors: FBY_E_SCHEMA (no such column), FBY_E_UNSUPPORTED (a type that cannot be a key), FBY_E_BUDGET, those of reading.
  * Blocks: while it reads.
  */
@@ -96,7 +96,7 @@ FBY_API double fby_lookup_value(const fby_lookup *table, size_t row, size_t colu
 /** The row of a key; -1 when it is not there. */
 FBY_API int64_t fby_lookup_find_number(const fby_lookup *table, int64_t key);
 FBY_API int64_t fby_lookup_find_text(const fby_lookup *table, const char *key, size_t n_bytes);
-/** The same for a key of any number of columns: what `key`, one entry a column of the table's key, has at i. */
+/** The same for a key of any number of columns: what `key`, with one entry for each column of the table's key, has at i. */
 FBY_API int64_t fby_lookup_find_keys(const fby_lookup *table, const fby_lookup_keys *key, size_t i);
 
 #ifdef __cplusplus

@@ -45,7 +45,7 @@ typedef enum fby_make_kind {
 
 typedef enum fby_bits_encoding {
     FBY_BITS_AUTO,          /* strings: TEXT; bytes and uint8 arrays: PACKED */
-    FBY_BITS_TEXT,          /* characters '0' and '1', one a bit */
+    FBY_BITS_TEXT,          /* characters '0' and '1', one for each bit */
     FBY_BITS_PACKED,        /* bytes of eight bits, the first bit the highest, as numpy.packbits gives them */
     FBY_BITS_PACKED_LITTLE, /* bytes of eight bits, the first bit the lowest (bitorder="little") */
     FBY_BITS_BASE64         /* such packed bytes as base64 text (RFC 4648 section 4, padded or not) */
@@ -88,8 +88,8 @@ typedef struct fby_make_ngrams {
 
 /**
  * Where samples have several rows and the key several columns, strings of the key are those of the sample's first row, for all of its rows. For
- * groups that were found by these very columns (or more) all rows of a sample have the same key: one value a sample, unless FBY_LAYOUT_RAGGED
- * or _PADDED asks for one a row.
+ * groups that were found by these very columns (or more) all rows of a sample have the same key: one value for each sample, unless FBY_LAYOUT_RAGGED
+ * or _PADDED asks for one for each row.
  */
 typedef struct fby_make_lookup {
     fby_lookup *table;     /* its key has as many columns as the output, in this order, of the same type each: whole numbers or strings */

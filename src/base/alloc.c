@@ -6,9 +6,21 @@
 #include <malloc.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef __SANITIZE_ADDRESS__
+#define HAS_ASAN 1
+#elif defined(__has_feature)
+#define HAS_ASAN __has_feature(address_sanitizer)
+#else
+#define HAS_ASAN 0
+#endif
+#if HAS_ASAN
+#include <sanitizer/asan_interface.h>
+#endif
 
 static _Atomic uint64_t g_count;   /* relaxed: a statistic */
 static _Atomic uint64_t g_fail_at; /* relaxed: set by a test before the threads it watches start */
@@ -61,30 +73,75 @@ void fby__alloc_give(size_t n)
         t_allowance->left += n;
 }
 
-/* Memory of `before` bytes is one of p's now. */
-static void *allocated(void *p, size_t before)
+/*
+ * How many bytes were asked for stands in front of them: an allowance counts those. What malloc gives for them depends on what the process
+ * freed before (whole pieces instead of split ones, mappings instead of the heap), and then so would what a budget has room for.
+ */
+typedef struct header {
+    _Alignas(max_align_t) size_t bytes;
+} header;
+
+static header *header_of(void *p) { return (header *)p - 1; }
+
+/* With an address sanitizer the header is what lies around an allocation: not to be touched. */
+#if HAS_ASAN
+static void lock_header(header *h) { ASAN_POISON_MEMORY_REGION(h, sizeof *h); }
+static void unlock_header(header *h) { ASAN_UNPOISON_MEMORY_REGION(h, sizeof *h); }
+#else
+static void lock_header(header *h) { (void)h; }
+static void unlock_header(header *h) { (void)h; }
+#endif
+
+static size_t bytes_of(header *h)
 {
-    if (t_allowance && p) {
-        const size_t left = t_allowance->left + before, bytes = malloc_usable_size(p);
-        t_allowance->left = left - (bytes < left ? bytes : left);
-    }
-    return p;
+    unlock_header(h);
+    const size_t bytes = h->bytes;
+    lock_header(h);
+    return bytes;
 }
 
-void *fby__malloc(size_t n) { return may_allocate(n) ? allocated(malloc(n ? n : 1), 0) : NULL; }
+/* h, of n bytes, is there in place of `before` bytes, for which it was asked. */
+static void *allocated(header *h, size_t n, size_t before)
+{
+    if (!h)
+        return NULL;
+    h->bytes = n;
+    lock_header(h);
+    if (t_allowance)
+        t_allowance->left = t_allowance->left + before - n; /* may_allocate */
+    return h + 1;
+}
+
+static bool with_header(size_t n, size_t *out) { return fby__add_checked(n, sizeof(header), out); }
+
+void *fby__malloc(size_t n)
+{
+    size_t all;
+    return with_header(n, &all) && may_allocate(n) ? allocated(malloc(all), n, 0) : NULL;
+}
 
 void *fby__calloc(size_t n, size_t size)
 {
-    size_t bytes;
-    if (!fby__mul_checked(n, size, &bytes) || !may_allocate(bytes))
+    size_t bytes, all;
+    if (!fby__mul_checked(n, size, &bytes) || !with_header(bytes, &all) || !may_allocate(bytes))
         return NULL;
-    return allocated(calloc(n ? n : 1, size ? size : 1), 0);
+    return allocated(calloc(1, all), bytes, 0);
 }
 
 void *fby__realloc(void *p, size_t n)
 {
-    const size_t before = t_allowance && p ? malloc_usable_size(p) : 0;
-    return may_allocate(n > before ? n - before : 0) ? allocated(realloc(p, n ? n : 1), before) : NULL;
+    if (!p)
+        return fby__malloc(n);
+    header *h = header_of(p);
+    const size_t before = bytes_of(h);
+    size_t all;
+    if (!with_header(n, &all) || !may_allocate(n > before ? n - before : 0))
+        return NULL;
+    unlock_header(h);
+    header *moved = realloc(h, all);
+    if (!moved)
+        lock_header(h);
+    return allocated(moved, n, before);
 }
 
 void *fby__realloc_array(void *p, size_t n, size_t size)
@@ -129,9 +186,13 @@ char *fby__format(const char *fmt, ...)
 
 void fby__free(void *p)
 {
-    if (t_allowance && p)
-        t_allowance->left += malloc_usable_size(p);
-    free(p);
+    if (!p)
+        return;
+    header *h = header_of(p);
+    unlock_header(h);
+    if (t_allowance)
+        t_allowance->left += h->bytes;
+    free(h);
 }
 
 int fby__grow(void **array, size_t *cap, size_t need, size_t elem_size)

@@ -26,7 +26,10 @@ void fby__alloc_trim(void);
  */
 int fby__grow(void **array, size_t *cap, size_t need, size_t elem_size);
 
-/** What a thread may allocate: beyond it, allocations fail. What it frees is given back, whoever allocated it. */
+/**
+ * What a thread may allocate: beyond it, allocations fail. What it frees is given back, whoever allocated it. An allocation counts the bytes that
+ * were asked for, so what there is room for depends on the work alone.
+ */
 typedef struct fby__allowance {
     size_t left;
     bool (*more)(struct fby__allowance *allowance, size_t bytes); /* asked when `bytes` are more than what is left; false: no */

@@ -51,8 +51,58 @@ static void what_a_thread_allocates_is_asked_for_and_what_it_frees_comes_back(vo
     fby__free(a);
 }
 
+/* malloc gives more than it was asked for, and how much more depends on what was freed before: mappings, and pieces too small to split. */
+static void what_is_charged_is_what_was_asked_for_whatever_was_freed_before(void **state)
+{
+    (void)state;
+    enum { N = 64 };
+    static const size_t sizes[] = {0, 1, 24, 25, 1066, 4160, 150000, 1 << 20, (1 << 20) + 1};
+    char *kept[N];
+    purse p = {.allowance = {.more = more, .left = 1 << 28}};
+    for (size_t round = 0; round < 3; round++) {
+        for (size_t i = 0; i < N; i++) /* holes of all sizes, between what stays */
+            kept[i] = fby__malloc(1000 + 24 * i * (round + 1));
+        for (size_t i = 0; i < N; i += 2) {
+            fby__free(kept[i]);
+            kept[i] = NULL;
+        }
+        (void)fby__alloc_within(&p.allowance);
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            const size_t before = p.allowance.left;
+            char *a = fby__malloc(sizes[i]), *b = fby__calloc(sizes[i], 1);
+            assert_int_equal(before - p.allowance.left, 2 * sizes[i]);
+            a = fby__realloc(a, sizes[i] + 1000);
+            assert_int_equal(before - p.allowance.left, 2 * sizes[i] + 1000);
+            fby__free(b);
+            a = fby__realloc(a, 10);
+            assert_int_equal(before - p.allowance.left, 10);
+            fby__free(a);
+            assert_int_equal(p.allowance.left, before);
+        }
+        (void)fby__alloc_within(NULL);
+        for (size_t i = 0; i < N; i++)
+            fby__free(kept[i]);
+    }
+    assert_int_equal(p.n_asked, 0);
+}
+
+static void what_no_address_space_holds_is_refused(void **state)
+{
+    (void)state;
+    char *a = fby__malloc(10);
+    assert_null(fby__malloc(SIZE_MAX));
+    assert_null(fby__calloc(SIZE_MAX, 1));
+    assert_null(fby__calloc(SIZE_MAX, 2));
+    assert_null(fby__realloc(a, SIZE_MAX));
+    fby__free(a);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_a_thread_allocates_is_asked_for_and_what_it_frees_comes_back)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_thread_allocates_is_asked_for_and_what_it_frees_comes_back),
+        cmocka_unit_test(what_is_charged_is_what_was_asked_for_whatever_was_freed_before),
+        cmocka_unit_test(what_no_address_space_holds_is_refused),
+    };
     return cmocka_run_group_tests_name("alloc", tests, NULL, NULL);
 }

@@ -422,13 +422,15 @@ fby_status fby__direct_choose(fby_loader *l, fby_error *err)
     }
     const uint64_t fixed = fby__loader_fixed_bytes(l) + l->memory.shares.store_bytes,
                    kept = l->memory.budget_bytes - l->memory.minimum_bytes - l->memory.shares.store_bytes;
-    if (!is_possible(l) || (double)kept > LEAST_KEPT * (double)blocks)
-        return FBY_OK;
     const uint64_t batches = fby__plan_reach_limit(l->plan);
-    if (batches > MOST_BATCHES)
+    if (!is_possible(l) || batches > MOST_BATCHES)
         return FBY_OK;
     const uint64_t io = (l->memory.max_io_bytes ? fby__slab_class_bytes(l->memory.max_io_bytes) : 0) + l->memory.reads_bytes,
-                   most_jobs = (uint64_t)l->config.n_threads * 2 + 2;
+                   most_jobs = (uint64_t)l->config.n_threads * 2 + 2, two_phases = 2 * batches + 2;
+    l->memory.direct_smooth_bytes = fby__loader_fixed_bytes(l) + l->memory.wanted.store_bytes + most_jobs * (io + stage) +
+                                    (two_phases + FBY__SPARE_BATCHES) * l->memory.dense_batch_bytes;
+    if ((double)kept > LEAST_KEPT * (double)blocks)
+        return FBY_OK;
     const uint64_t phases = fby__max_u64(2, fby__div_up_u64(2 * most_jobs, fby__plan_own_streams(l->plan))); /* of a stream, at once */
     const uint64_t least = batches + batches / 4 + 2, enough = batches * phases + l->config.depth;
     for (uint64_t jobs = most_jobs; jobs >= 2; jobs--) {

@@ -124,7 +124,11 @@ uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts
 uint32_t fby__loader_paddings(const fby_loader *l, fby__padding *out);
 fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t superbatch_samples, fby__plan **out, fby_error *err);
 /* memory_shares.c */
-/** The budget and the minimum are known: who gets what is beyond. Sets depth and max_jobs. */
+/** The minimum is known: what each could use of more. Once, before the next two. */
+void fby__loader_want(fby_loader *l);
+/** A budget with which all batches are in flight that were asked for, and a superbatch is loaded while the one before it drains. */
+uint64_t fby__loader_smooth_bytes(const fby_loader *l);
+/** The budget is known: who gets what is beyond the minimum. Sets depth and max_jobs. */
 void fby__loader_share(fby_loader *l);
 /**
  * The budget to name where `least` bytes would do if each had what it has now: with a larger one each has more, and other blocks are as likely to

@@ -476,13 +476,9 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_er
     fby__free(w);
     if (status != FBY_OK)
         return status;
+    fby__loader_want(l);
     if (limit == 0) {
-        const uint64_t batches =
-            (uint64_t)l->config.depth * l->memory.dense_batch_bytes + l->memory.flight_bytes - l->memory.least_flight_bytes;
-        /* As much again as the batches take, or the next superbatch: of what is beyond the minimum, they get half (memory_shares.c). */
-        uint64_t smooth =
-            minimum + fby__max_u64(l->memory.live_bytes, batches) + batches + fby__min_u64(l->memory.shared_bytes, AUTO_BYTES);
-        smooth = fby__max_u64(smooth, AUTO_BYTES);
+        const uint64_t smooth = fby__max_u64(fby__loader_smooth_bytes(l), AUTO_BYTES);
         limit = fby__max_u64(minimum, fby__min_u64(smooth, left_for_one(l, opts) / 2));
     }
     l->memory.budget_bytes = limit;

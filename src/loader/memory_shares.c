@@ -54,7 +54,7 @@ static double live_rows(const fby__loader_source *in)
     return fmin((double)(in->live_bytes + 2 * largest) * (double)rows / (double)fby__max_u64(all, 1), (double)rows);
 }
 
-void fby__loader_share(fby_loader *l)
+void fby__loader_want(fby_loader *l)
 {
     fby__loader_memory *m = &l->memory;
     const uint64_t listed = fby__loader_listed_values_bytes(l), job = fby__loader_job_bytes(l);
@@ -65,6 +65,41 @@ void fby__loader_share(fby_loader *l)
                               .jobs_bytes = (uint64_t)l->config.n_threads * 2 * job,
                               .values_bytes = listed - fby__min_u64(listed, m->least_values_bytes),
                               .rest_bytes = fby__loader_all_kept_bytes(l) - m->minimum_bytes};
+}
+
+/* The least budget from `lo` up that gives so much to batches in flight, and leaves so much. */
+static uint64_t least_budget(const fby_loader *l, uint64_t lo, uint64_t depth, uint64_t rest)
+{
+    uint64_t hi = lo = fby__max_u64(lo, 1);
+    fby__shares s;
+    while ((s = shares_of(l, hi)).depth_bytes < depth || s.rest_bytes < rest) {
+        if (hi >= (uint64_t)1 << 62)
+            break;
+        lo = hi + 1;
+        hi *= 2;
+    }
+    while (lo < hi) {
+        const uint64_t mid = lo + (hi - lo) / 2;
+        s = shares_of(l, mid);
+        if (s.depth_bytes < depth || s.rest_bytes < rest)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return hi;
+}
+
+uint64_t fby__loader_smooth_bytes(const fby_loader *l)
+{
+    const fby__loader_memory *m = &l->memory;
+    const uint64_t rest = fby__min_u64(m->live_bytes, m->wanted.rest_bytes); /* beside all blocks there is no more to load */
+    return fby__max_u64(least_budget(l, m->minimum_bytes, m->wanted.depth_bytes, rest), m->direct_smooth_bytes);
+}
+
+void fby__loader_share(fby_loader *l)
+{
+    fby__loader_memory *m = &l->memory;
+    const uint64_t job = fby__loader_job_bytes(l);
     m->shares = shares_of(l, m->budget_bytes);
     while (l->config.depth > 2 && depth_bytes(l) > m->shares.depth_bytes) {
         l->config.depth--;
@@ -91,16 +126,6 @@ uint64_t fby__loader_budget_for(const fby_loader *l, uint64_t least)
     const uint64_t budget = l->memory.budget_bytes;
     if (l->engine.direct)
         return fby__account_enough(fby__max_u64(least, budget) + fby__direct_more_bytes(l));
-    uint64_t rest = l->memory.shares.rest_bytes + least - fby__min_u64(least, budget), lo = fby__max_u64(least, budget), hi = lo;
-    rest = fby__max_u64(rest, grown_bytes(l));
-    while (shares_of(l, hi).rest_bytes < rest && hi < (uint64_t)1 << 62)
-        hi *= 2;
-    while (lo < hi) {
-        const uint64_t mid = lo + (hi - lo) / 2;
-        if (shares_of(l, mid).rest_bytes < rest)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return fby__account_enough(lo);
+    const uint64_t rest = l->memory.shares.rest_bytes + least - fby__min_u64(least, budget);
+    return fby__account_enough(least_budget(l, fby__max_u64(least, budget), 0, fby__max_u64(rest, grown_bytes(l))));
 }

@@ -206,13 +206,6 @@ fby_status fby_loader_source_report(fby_loader *l, size_t i, fby_source_report *
 
 /* ---- the report ---- */
 
-/* A budget with which a superbatch is loaded while the one before it drains. */
-static uint64_t overlap_bytes(const fby_loader *l)
-{
-    return l->memory.minimum_bytes + l->memory.live_bytes + (uint64_t)l->config.depth * l->memory.dense_batch_bytes +
-           l->memory.flight_bytes - l->memory.least_flight_bytes + l->memory.shared_bytes;
-}
-
 /* What limits: what came after the first epoch says it, once enough was seen of that. */
 static void judge(fby_loader *l, fby_report *r)
 {
@@ -262,7 +255,7 @@ fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
     r.entropy_bits_uniform = l->mixing.entropy_bits_uniform;
     r.io_engine = l->engine.io ? fby__io_kind_name(fby__io_kind_of(l->engine.io)) : "memory";
     r.n_epochs = fby__history_count(l);
-    r.overlap_bytes = overlap_bytes(l);
+    r.overlap_bytes = fby__loader_smooth_bytes(l);
     r.keep_all_bytes = l->memory.everything_bytes;
     memcpy(r.memory_limit, l->memory.limits.text, sizeof r.memory_limit);
     judge(l, &r);

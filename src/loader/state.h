@@ -305,14 +305,15 @@ typedef struct fby__loader_memory {
     uint32_t max_segments; /* of any block */
     fby__block_cost *cost; /* owned: per block */
     uint64_t budget_bytes, minimum_bytes;
-    fby__memory_limits limits;   /* when the loader was opened */
-    uint64_t live_bytes;         /* of minimum_bytes: the worst superbatch */
-    uint64_t least_flight_bytes; /* of minimum_bytes: values of samples that differ in length, in two batches in flight */
-    uint64_t flight_bytes;       /* the same in as many batches as are in flight */
-    uint64_t least_values_bytes; /* of minimum_bytes: lists and strings of one batch of average size */
-    uint64_t everything_bytes;   /* the budget with which nothing is read twice, as it is known when the loader opens */
-    uint64_t dense_batch_bytes;  /* size class of a batch's dense slab */
-    fby__shares wanted, shares;  /* what each could use, and has */
+    fby__memory_limits limits;    /* when the loader was opened */
+    uint64_t live_bytes;          /* of minimum_bytes: the worst superbatch */
+    uint64_t least_flight_bytes;  /* of minimum_bytes: values of samples that differ in length, in two batches in flight */
+    uint64_t flight_bytes;        /* the same in as many batches as are in flight */
+    uint64_t least_values_bytes;  /* of minimum_bytes: lists and strings of one batch of average size */
+    uint64_t everything_bytes;    /* the budget with which nothing is read twice, as it is known when the loader opens */
+    uint64_t direct_smooth_bytes; /* what rows that go straight to their batches need for two superbatches at once; 0 where none can go */
+    uint64_t dense_batch_bytes;   /* size class of a batch's dense slab */
+    fby__shares wanted, shares;   /* what each could use, and has */
     uint64_t worker_bytes; /* reserved scratch of a worker, for all formats: pages and dictionaries of a block's columns, decompressed */
     uint64_t reads_bytes;  /* of a mixture: a read of every source, which each job is ready for */
     uint64_t max_io_bytes; /* of any block: every job has a buffer of that size */

@@ -392,6 +392,51 @@ static void the_steady_state_allocates_nothing_for_a_batch(void **state)
     fby_dataset_close(ds);
 }
 
+/* Not less, so that it is worth raising memory to it, and of it nothing more is proposed. */
+static void the_budget_that_is_named_for_overlap_gives_it(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t batch_size;
+        uint32_t depth;
+    } CASES[] = {{1024, 4}, {1024, 64}, {50000, 4}, {150000, 6}}; /* batches are less than a superbatch of three blocks, or more */
+    put_wide(19);
+    fby_dataset *ds = open_dataset("wide", NULL);
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        fby_loader_opts opts = wide_opts(0);
+        opts.batch_size = CASES[i].batch_size;
+        opts.prefetch_batches = CASES[i].depth;
+        opts.no_warmup = true;
+        fby_loader *l = open_loader(ds, opts);
+        assert_true(l->memory.budget_bytes >= report_of(l).overlap_bytes);
+        opts.memory_bytes = report_of(l).budget_minimum_bytes;
+        fby_loader_close(l);
+        l = open_loader(ds, opts);
+        opts.memory_bytes = report_of(l).overlap_bytes;
+        fby_loader_close(l);
+        l = open_loader(ds, opts);
+        assert_int_equal(report_of(l).overlap_bytes, opts.memory_bytes);
+        assert_true(l->config.depth >= CASES[i].depth);
+        fby_batch *first;
+        fby_error err = {0};
+        if (fby_loader_next(l, -1, &first, &err) != FBY_OK)
+            fail_msg("%s", err.message);
+        uint64_t blocks = 0;
+        for (int wait = 0; wait < 1000 && blocks < 6; wait++) { /* of two superbatches, though nothing more is taken */
+            blocks = report_of(l).blocks_read;
+            (void)usleep(10000);
+        }
+        if (blocks < 6)
+            fail_msg("batches of %llu, %u of them: %llu blocks were read, budget %llu minimum %llu live %llu rest %llu direct %d",
+                     (unsigned long long)CASES[i].batch_size, CASES[i].depth, (unsigned long long)blocks,
+                     (unsigned long long)l->memory.budget_bytes, (unsigned long long)l->memory.minimum_bytes,
+                     (unsigned long long)l->memory.live_bytes, (unsigned long long)l->memory.shares.rest_bytes, l->engine.direct != NULL);
+        fby_batch_unref(first);
+        fby_loader_close(l);
+    }
+    fby_dataset_close(ds);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup_dir, teardown_dir)
 
 int main(void)
@@ -406,6 +451,7 @@ int main(void)
         TEST(batches_that_the_consumer_holds_are_out_of_the_budget_and_reported),
         TEST(batches_of_strings_and_lists_are_counted_once_each),
         TEST(the_steady_state_allocates_nothing_for_a_batch),
+        TEST(the_budget_that_is_named_for_overlap_gives_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

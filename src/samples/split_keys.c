@@ -2,9 +2,9 @@
 #include "samples/split.h"
 
 #include "base/alloc.h"
+#include "base/sort.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 
 #define MAX_EXACT_GROUPS ((uint64_t)1 << 24) /* above, fractions of them are as good as exact without a list of their keys */
 
@@ -65,8 +65,7 @@ static fby_status cut_hashes(key_split *k, const fby_samples *s, fby_error *err)
     size_t n = 0;
     if (exact)
         FBY__TRY(fby__sample_values_visit(&k->values, &visit, err));
-    if (k->n_hashes > 1)
-        qsort(k->hashes, k->n_hashes, sizeof *k->hashes, by_number);
+    FBY__TRY(fby__sort(k->hashes, k->n_hashes, sizeof *k->hashes, by_number, err));
     for (size_t i = 0; i < k->n_hashes; i++)
         if (n == 0 || k->hashes[i] != k->hashes[n - 1])
             k->hashes[n++] = k->hashes[i];

@@ -10,6 +10,7 @@
 
 #include "base/checked.h"
 #include "base/random.h"
+#include "base/sort.h"
 
 #include "base/alloc.h"
 
@@ -356,7 +357,7 @@ static fby_status cut_times(const times *t, const fby__split *p, int64_t *from, 
         for (uint64_t i = 0; i < fby__samples_of_block(p->s, b); i++, at++)
             if (!is_repeat(p->s, b, i))
                 t->sorted[n++] = t->of[at];
-    qsort(t->sorted, (size_t)n, sizeof *t->sorted, by_time);
+    FBY__TRY(fby__sort(t->sorted, (size_t)n, sizeof *t->sorted, by_time, err));
     for (size_t i = 0; i <= p->n_parts; i++) {
         uint64_t k = fby__fraction_of(p->ends[i], n);
         endless[i] = k >= n;

@@ -10,6 +10,7 @@
 #include "base/checked.h"
 
 #include "base/alloc.h"
+#include "base/sort.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -430,7 +431,7 @@ static fby_status sort_groups(const table_reading *t, uint64_t *io_n, fby_error 
     for (uint64_t i = 1; i < n; i++)
         sorted &= g[i - 1].begin <= g[i].begin;
     if (!sorted)
-        qsort(g, (size_t)n, sizeof *g, by_begin);
+        FBY__TRY(fby__sort(g, (size_t)n, sizeof *g, by_begin, err));
     for (uint64_t i = 1; i < n; i++) {
         if (g[i].begin >= g[i - 1].end)
             continue;

@@ -4,8 +4,8 @@
 #include "base/alloc.h"
 #include "base/cancel.h"
 #include "base/random.h"
+#include "base/sort.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- limits ---- */
@@ -70,8 +70,7 @@ static fby_status in_order(const fby_samples *s, const uint64_t *indices, size_t
     if (!(*out_owned = fby__malloc(n * sizeof **out_owned)))
         return fby__fail_nomem(err, "the samples to take");
     memcpy(*out_owned, indices, n * sizeof **out_owned);
-    qsort(*out_owned, n, sizeof **out_owned, by_number);
-    return FBY_OK;
+    return fby__sort(*out_owned, n, sizeof **out_owned, by_number, err);
 }
 
 static fby_status choose_listed(fby__sample_counts *c, const fby_samples *s, const uint64_t *indices, size_t n, fby_error *err)

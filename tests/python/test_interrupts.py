@@ -1,6 +1,7 @@
 """Ctrl-C and close() at any moment of work that takes long: the call ends at once, wherever it is just then, and what comes after is right."""
 
 import contextlib
+import functools
 import gzip
 import itertools
 import os
@@ -80,6 +81,11 @@ def test_opening_ends(files, moment, name):
     again_and_again(moment, lambda: fb.open(files / name, cache_dir="").close())
 
 
+@functools.cache
+def shuffled(n):
+    return np.random.default_rng(0).permutation(n)
+
+
 SCANS = {
     "groups": lambda ds: ds.groups("k"),
     "windows": lambda ds: ds.windows(4, time="t", step=1, by="c"),
@@ -91,6 +97,8 @@ SCANS = {
     "resample": lambda ds: ds.rows().resample("c"),
     "limit": lambda ds: ds.rows().limit(MIB, random=True),
     "take": lambda ds: ds.rows().take(slice(0, None, 3)),
+    "take listed": lambda ds: ds.rows().take(shuffled(len(ds))),  # sorting is most of it
+    "split by time": lambda ds: ds.rows().split(time="c", train=0.5, test=0.5),
     "fit": lambda ds: fb.fit(ds, ["c", "t"]),
     "fit by": lambda ds: fb.fit(ds, "t", by="c"),
     "lookup": lambda ds: fb.Lookup(ds, "k", ["c"], first_wins=True),

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define PIECE ((size_t)1 << 15) /* elements: a few milliseconds */
-#define MAX_SIZE 64u
+#define MAX_SIZE 128u
 
 typedef struct sorting {
     size_t size;

@@ -6,7 +6,7 @@
 
 /**
  * As qsort(3), whose order of equal elements is not stated either, in its place where there may be millions: that cannot be stopped, and takes
- * as much memory again, of which no account knows. FBY_E_CANCELLED: the elements are all there, in some order. Elements of up to 64 bytes.
+ * as much memory again, of which no account knows. FBY_E_CANCELLED: the elements are all there, in some order. Elements of up to 128 bytes.
  */
 fby_status fby__sort(void *base, size_t n, size_t size, int (*compare)(const void *, const void *), fby_error *err);
 

@@ -13,9 +13,9 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/random.h"
+#include "base/sort.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define GROWTH_STEPS 3 /* the first phases hold at most 1/8, 1/4, 1/2 of a full one */
@@ -488,7 +488,7 @@ static fby_status finish(fby__epoch *epoch, fby_error *err)
     if (epoch->plan->batch_elements)
         FBY__TRY(fby__epoch_cut_batches(epoch, epoch->plan->first_stream, err)); /* in the order of positions, which is the schedule's */
     else if (epoch->n_phases > 1)
-        qsort(epoch->phases, epoch->n_phases, sizeof *epoch->phases, compare_phases);
+        FBY__TRY(fby__sort(epoch->phases, epoch->n_phases, sizeof *epoch->phases, compare_phases, err));
     fby__epoch_list_phases(epoch);
     epoch->max_pieces = count_max_pieces(epoch);
     return FBY_OK;

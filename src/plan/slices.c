@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/random.h"
+#include "base/sort.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -208,11 +209,11 @@ bool fby__epoch_order_slices(const fby__epoch *epoch, uint64_t key, fby__plan_it
             };
         }
     }
-    qsort(all, n, sizeof *all, compare_positions);
-    for (uint32_t i = 0; i < n; i++)
+    const bool sorted = fby__sort(all, n, sizeof *all, compare_positions, NULL) == FBY_OK;
+    for (uint32_t i = 0; sorted && i < n; i++)
         out[i] = all[i].slice;
     fby__free(all);
-    return true;
+    return sorted;
 }
 
 static int compare_items(const void *pa, const void *pb)

@@ -14,6 +14,7 @@
 #include "samples/samples_impl.h"
 
 #include "base/alloc.h"
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "base/random.h"
 
@@ -103,6 +104,10 @@ fby_status fby__draw_create(const double *weights, uint64_t n_samples, uint64_t 
     }
     *d = (fby__draw){.n = n, .seed = seed, .n_samples = n_samples, .begin = begin, .guide = guide, .n_stretches = n_stretches};
     for (uint64_t i = 0; i < n_samples; i++) {
+        if (fby__cancelled_at(i)) {
+            fby__draw_destroy(d);
+            return fby__cancel_check(err);
+        }
         if (i % FRAME == 0)
             begin[i / FRAME] = at;
         d->weight[i] = (float)(weights[i] / most);

@@ -8,6 +8,7 @@
  */
 #include "samples/split.h"
 
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "base/random.h"
 #include "base/sort.h"
@@ -261,6 +262,7 @@ static fby_status draw_samples(drawing *d, fby_error *err)
         uint64_t n = fby__samples_of_block(p->s, b);
         size_t part = p->n_parts;
         for (uint64_t i = 0; i < n; i++, at++) {
+            FBY__TRY(fby__cancel_check_at(i, err));
             size_t c = d->classes ? d->classes->list[d->classes->of[at]].place : 0;
             if (!is_repeat(p->s, b, i))
                 part = draw_part(d, &random, &d->wanted[c * d->stride]);
@@ -380,6 +382,7 @@ static fby_status put_by_time(const times *t, const fby__split *p, const int64_t
     for (uint32_t b = 0; b < fby__dataset_block_count(p->s->base->ds); b++) {
         uint64_t n = fby__samples_of_block(p->s, b);
         for (uint64_t i = 0; i < n; i++, at++) {
+            FBY__TRY(fby__cancel_check_at(i, err));
             size_t part = 0;
             while (part < p->n_parts && !endless[part + 1] && t->of[at] >= from[part + 1])
                 part++;

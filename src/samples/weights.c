@@ -9,6 +9,7 @@
 #include "base/random.h"
 
 #include "base/alloc.h"
+#include "base/cancel.h"
 #include "base/sized.h"
 
 #include <math.h>
@@ -135,6 +136,7 @@ static fby_status sum_weights(const double *w, uint64_t n, double *out, fby_erro
 {
     double sum = 0;
     for (uint64_t i = 0; i < n; i++) {
+        FBY__TRY(fby__cancel_check_at(i, err));
         if (!(w[i] >= 0) || isinf(w[i]))
             return fby__fail(err, FBY_E_ARG, "sample %llu has a weight of %g: weights are finite and not below 0", (unsigned long long)i,
                              w[i]);
@@ -155,6 +157,8 @@ static fby_status draw(const fby_samples *s, const double *w, uint64_t n_draws, 
     for (uint32_t b = 0; b < fby__dataset_block_count(s->base->ds) && status == FBY_OK; b++) {
         uint64_t here = fby__samples_of_block(s, b);
         for (uint64_t i = 0; i < here && status == FBY_OK; i++, at++) {
+            if ((status = fby__cancel_check_at(i, err)) != FBY_OK)
+                break;
             passed += w[at];
             uint64_t upto = (uint64_t)floor(passed / sum * (double)n_draws + u); /* passed = sum at the end, bit for bit: n_draws in all */
             upto = upto < n_draws ? upto : n_draws;

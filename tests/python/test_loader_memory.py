@@ -35,6 +35,15 @@ def test_a_share_is_of_what_is_free(ds):
     assert budget(ds, memory="12.5%").budget_bytes < budget(ds, memory=" 50 %").budget_bytes
 
 
+def test_every_opening_names_the_same_minimum(ds, tmp_path):
+    """Read anew, with an index that is being written, and from it."""
+    least = set()
+    for cache in ("", "", tmp_path / "cache", tmp_path / "cache", tmp_path / "cache"):
+        with fb.open(tmp_path / "data", cache_dir=str(cache)) as again:
+            least.add(budget(again).budget_minimum_bytes)
+    assert least == {budget(ds).budget_minimum_bytes}
+
+
 def test_ranks_of_a_host_share_it(ds):
     alone = budget(ds, memory="50%").budget_bytes
     assert budget(ds, memory="50%", rank=0, world_size=4).budget_bytes < 0.3 * alone

@@ -52,7 +52,7 @@ static bool measure(const fby__panel_layout *layout, uint64_t rows, uint64_t cap
     p->element_valid = at;
     if (layout->kind == FBY__PANEL_RAGGED && layout->elements_valid && !put(&at, capacity, 1))
         return false;
-    p->end = at;
+    p->end = at ? at : 64; /* values of no bytes lie somewhere too: nobody calculates with NULL */
     return true;
 }
 

@@ -392,6 +392,17 @@ static void panels_are_laid_out_aligned_and_apart(void **state)
     }
 }
 
+/* Memory of it is never NULL, with which nobody may calculate. */
+static void a_panel_of_values_without_bytes_takes_some(void **state)
+{
+    (void)state;
+    fby__panel_column column = {0};
+    const fby__panel_layout layout = {.kind = FBY__PANEL_DENSE, .dtype = FBY_UINT8, .n_columns = 1, .columns = &column};
+    size_t bytes = 0;
+    assert_int_equal(fby__panel_bytes(&layout, 5, 0, &bytes, NULL), FBY_OK);
+    assert_int_equal(bytes, 64);
+}
+
 static void a_fill_value_is_an_element_or_refused(void **state)
 {
     (void)state;
@@ -413,6 +424,7 @@ static const struct CMUnitTest TESTS[] = {
     cmocka_unit_test(values_are_written_as_people_read_them),
     cmocka_unit_test_setup(columns_become_rows_and_nothing_beside_them_changes, seed_random),
     cmocka_unit_test(panels_are_laid_out_aligned_and_apart),
+    cmocka_unit_test(a_panel_of_values_without_bytes_takes_some),
     cmocka_unit_test(a_fill_value_is_an_element_or_refused),
 };
 SIMD_MAIN(TESTS)

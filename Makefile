@@ -128,6 +128,9 @@ aarch64: build-aarch64/.stamp-system ## Cross-build for aarch64 (Debian), and ru
 
 # libFuzzer's own limits on memory see what libhdf5 asks for, which its callers limit.
 fuzz_helper_ARGS = -malloc_limit_mb=1048576
+# Most of the time would go to counting which features of the corpus are rare, to memory that is kept from use, and to long stacks of it.
+FUZZ_FAST = -entropic=0 -reload=0
+FUZZ_ENV = ASAN_OPTIONS=quarantine_size_mb=16:malloc_context_size=4:$$ASAN_OPTIONS
 FUZZ_BOUNDS = -max_len=65536 -timeout=20 -rss_limit_mb=4096 -verbosity=0 -print_final_stats=1
 
 build-fuzz/fuzz_%: $(BUILD)/.stamp-system FORCE
@@ -142,7 +145,7 @@ aarch64-python: build python ## The wheel for aarch64 (make wheels ARCH=aarch64)
 
 fuzz: build-fuzz/fuzz_$(FUZZ) ## Fuzz one target until stopped (clang is installed for it): make fuzz FUZZ=parquet|hdf5|ipc|csv|filter|cache|pipeline|client|helper; new inputs go to build-fuzz/corpus
 	@mkdir -p build-fuzz/corpus/$(FUZZ)
-	build-fuzz/fuzz/fuzz_$(FUZZ) $(fuzz_$(FUZZ)_ARGS) $(FUZZ_ARGS) build-fuzz/corpus/$(FUZZ) fuzz/corpus/$(FUZZ) $(wildcard tests/golden/$(FUZZ) tests/golden/$(FUZZ)_*)
+	$(FUZZ_ENV) build-fuzz/fuzz/fuzz_$(FUZZ) $(FUZZ_FAST) $(fuzz_$(FUZZ)_ARGS) $(FUZZ_ARGS) build-fuzz/corpus/$(FUZZ) fuzz/corpus/$(FUZZ) $(wildcard tests/golden/$(FUZZ) tests/golden/$(FUZZ)_*)
 
 fuzz-smoke: ## Replay the corpus; with clang, also half a minute of fuzzing each
 	@if command -v clang >/dev/null; then for target in $(FUZZ_TARGETS); do \

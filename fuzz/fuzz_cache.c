@@ -3,8 +3,9 @@
  * groups.
  *
  * An input is a list of patches of 11 bytes (which file, where, how many bytes, the bytes) of genuine cache files, whose stamps therefore
- * hold. The data set is then opened with them and read in every way. In builds for fuzzing the codes behind them hold (fby__checksum_holds), so what was
- * changed is believed: offsets and sizes that lie, types and names that are another column's. Correct is any status.
+ * hold. The data set is then opened with them, and by some inputs read in every way. In builds for fuzzing the codes behind them hold
+ * (fby__checksum_holds), so what was changed is believed: offsets and sizes that lie, types and names that are another column's. Correct is
+ * any status.
  */
 #include "fuzz_file.h"
 
@@ -15,6 +16,7 @@
 #include <time.h>
 
 enum { MAX_IMAGES = 8, PATCH = 11, MAX_PATCHES = 64, SOURCES = 3 };
+enum { CACHE_MEMORY = 16 << 20 }; /* a forged index names as many blocks as fit */
 
 typedef struct image {
     char path[512];
@@ -59,10 +61,14 @@ static void clean_up(void)
     (void)rmdir(folder);
 }
 
-/* The data set opened through the cache and read as columns and as rows, and its groups by the first column that can be a key. */
-static void read_through_cache(const char *source)
+/*
+ * The data set opened through the cache and read as columns and as rows, and its groups by the first column that can be a key.
+ * @all     without it the data set is opened and described only
+ * @groups  the groups are opened even then
+ */
+static void read_through_cache(const char *source, bool all, bool groups)
 {
-    fby_open_opts opts = {.size = sizeof opts, .cache_dir = cache, .n_threads = 1, .io = FBY_IO_THREADS, .memory_bytes = MEMORY};
+    fby_open_opts opts = {.size = sizeof opts, .cache_dir = cache, .n_threads = 1, .io = FBY_IO_THREADS, .memory_bytes = CACHE_MEMORY};
     fby_source from = {.path = source};
     fby_dataset *ds;
     if (fby_dataset_open(&from, 1, &opts, &ds, NULL) != FBY_OK)
@@ -70,17 +76,19 @@ static void read_through_cache(const char *source)
     const fby_field *schema = fby_dataset_schema(ds);
     int left = MAX_CHUNKS;
     describe_leaves(ds, schema, 0, &left);
-    read_arrow(ds);
-    read_batches(ds, NULL);
-    for (uint32_t i = 0; i < schema->n_children; i++) {
-        fby_samples_opts groups = {.size = sizeof groups, .kind = FBY_SAMPLES_GROUPS, .key = schema->children[i].path, .n_threads = 1};
+    if (all) {
+        read_arrow(ds);
+        read_batches(ds, NULL);
+    }
+    for (uint32_t i = 0; (all || groups) && i < schema->n_children; i++) {
+        fby_samples_opts by_key = {.size = sizeof by_key, .kind = FBY_SAMPLES_GROUPS, .key = schema->children[i].path, .n_threads = 1};
         fby_samples *samples;
-        if (fby_samples_open(ds, &groups, &samples, NULL) != FBY_OK)
+        if (fby_samples_open(ds, &by_key, &samples, NULL) != FBY_OK)
             continue;
         fby_loader_opts load = {FBY_LOADER_SIZES, .samples = samples, .batch_size = 8, .memory_bytes = 256u << 20, .n_threads = 1};
         fby_loader *loader;
         fby_batch *batch;
-        if (fby_loader_open(ds, &load, &loader, NULL) == FBY_OK) {
+        if (all && fby_loader_open(ds, &load, &loader, NULL) == FBY_OK) {
             for (int k = 0; k < MAX_BATCHES && fby_loader_next(loader, -1, &batch, NULL) == FBY_OK; k++)
                 fby_batch_unref(batch);
             fby_loader_close(loader);
@@ -138,7 +146,7 @@ static int start(void)
         return -1;
     (void)nanosleep(&(struct timespec){.tv_sec = 2, .tv_nsec = 100000000}, NULL); /* files just written get no entry in an index */
     for (unsigned i = 0; i < SOURCES; i++) {
-        read_through_cache(sources[i]);
+        read_through_cache(sources[i], true, true);
         read_images(i);
     }
     return n_images >= SOURCES ? 0 : -1;
@@ -151,6 +159,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort(); /* no golden files, or nowhere to write: the target would test nothing */
     if (size < PATCH)
         return 0;
+    pick(data, size);
     const unsigned which = data[0] % n_images;
     image *m = &images[which];
     changed = realloc(changed, m->n);
@@ -163,7 +172,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (put_file(m->path, changed, m->n) != 0)
         return 0;
-    read_through_cache(sources[m->source]);
+    read_through_cache(sources[m->source], is_for_all(), !strstr(m->path, ".fbyindex"));
     for (unsigned i = 0; i < n_images; i++) /* what was refused was written anew: as it was, for the next input */
         if (images[i].source == m->source)
             (void)put_file(images[i].path, images[i].data, images[i].n);

@@ -23,19 +23,38 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define FUZZ_SUFFIX "" /* of the file's name, for formats that are known by it */
 #endif
 
-enum { MAX_BATCHES = 64, MAX_CHUNKS = 256, MEMORY = 1 << 30 }; /* MEMORY: by default it would be half of the machine's */
+enum { MAX_BATCHES = 64, MAX_CHUNKS = 256, WHOLE_EVERY = 64, FILE_ROWS = 1 << 18 };
+enum { MEMORY = 128 << 20 }; /* by default it would be half of the machine's */
 
 static char path[64];
-static uint32_t picked; /* of the input: which column has a loader to itself, while libFuzzer counts on thousands of inputs */
+static uint32_t picked; /* of the input: what is done of all that could be, while libFuzzer counts on thousands of inputs a second */
 
-/* An input opens several loaders, each with threads of its own for I/O: two are side by side, and the usual 16 take the fuzzer's time. */
+/*
+ * Loaders read at once, on the thread that asks, as with the engine that reads nothing: an input opens several, and the threads of each
+ * would take most of the fuzzer's time.
+ */
 fby_status __real_fby__io_create(const fby__io_opts *opts, fby__io **out, fby_error *err);
 fby_status __wrap_fby__io_create(const fby__io_opts *opts, fby__io **out, fby_error *err);
+fby_status __wrap_fby__io_submit(fby__io *io, fby__io_batch *batch, bool try_now, fby_error *err);
+
 fby_status __wrap_fby__io_create(const fby__io_opts *opts, fby__io **out, fby_error *err)
 {
-    fby__io_opts few = *opts;
-    few.n_threads = 2;
-    return __real_fby__io_create(&few, out, err);
+    (void)opts;
+    return __real_fby__io_create(&(fby__io_opts){.kind = FBY__IO_NULL}, out, err);
+}
+
+fby_status __wrap_fby__io_submit(fby__io *io, fby__io_batch *batch, bool try_now, fby_error *err)
+{
+    (void)io, (void)try_now, (void)err;
+    fby_status status = FBY_OK;
+    batch->error = (fby_error){0};
+    batch->elapsed_ns = 0;
+    for (size_t i = 0; status == FBY_OK && i < batch->n_requests; i++) {
+        const fby__io_request *r = &batch->requests[i];
+        status = fby__file_read(r->file, r->offset, r->dst, r->n, &batch->error);
+    }
+    batch->done(batch);
+    return FBY_OK;
 }
 
 static inline void remove_file(void) { (void)unlink(path); }
@@ -45,6 +64,16 @@ static inline void pick(const uint8_t *data, size_t size)
     picked = 0;
     for (size_t i = 0; i < size; i++)
         picked = picked * 31 + data[i];
+}
+
+/* Is the input read as Arrow and by loaders too? With libFuzzer one of WHOLE_EVERY; all of those that are replayed. */
+static inline bool is_for_all(void)
+{
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+    return picked / 16 % WHOLE_EVERY == 0;
+#else
+    return true;
+#endif
 }
 
 static inline int write_file(const uint8_t *data, size_t size)
@@ -130,6 +159,10 @@ static inline void read_everything_of(const char *name, const fby_open_opts *opt
     fby_contents *contents;
     if (fby_contents_open(ds, 0, &contents, NULL) == FBY_OK)
         fby_contents_close(contents);
+    if (!is_for_all() || file.rows > FILE_ROWS) { /* fill values stand for as many as a file says: minutes, not a hang */
+        fby_dataset_close(ds);
+        return;
+    }
     read_arrow(ds);
     read_batches(ds, NULL);
     /* One bad column ends an epoch: each on its own, so that the others are read as well. */

@@ -1,5 +1,5 @@
 /*
- * libFuzzer target: arbitrary bytes as a Parquet file, through everything that reads them (fuzz_file.h).
+ * libFuzzer target: arbitrary bytes as a Parquet file, through everything that reads them (fuzz_table.h, fuzz_file.h).
  *
  * With libFuzzer, three of four mutations keep the file whole, its footer's length and magic right, without which nothing of a footer is
  * read: they change the footer's bytes, one of its Thrift values (a number, a text, an element of a list, so that what is around it still
@@ -7,14 +7,22 @@
  */
 #include "fuzz_file.h"
 
+#include "fuzz_table.h"
+
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (write_file(data, size) != 0)
         return -1;
-    read_everything(&(fby_open_opts){
-        .size = sizeof(fby_open_opts), .cache_dir = "", .n_threads = 1, .io = FBY_IO_THREADS, .memory_bytes = MEMORY, .verify_crc = true});
+    read_table(path, data, size, &fby__parquet_ops, &(fby__format_opts){0});
+    if (is_for_all())
+        read_everything(&(fby_open_opts){.size = sizeof(fby_open_opts),
+                                         .cache_dir = "",
+                                         .n_threads = 1,
+                                         .io = FBY_IO_THREADS,
+                                         .memory_bytes = MEMORY,
+                                         .verify_crc = true});
     return 0;
 }
 

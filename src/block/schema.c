@@ -10,6 +10,7 @@
 #include "block/schema.h"
 
 #include "base/checked.h"
+#include "base/dtype.h"
 #include "base/hash.h"
 #include "base/utf8.h"
 
@@ -456,6 +457,21 @@ static fby_status not_a_schema(fby_error *err)
     return fby__fail(err, FBY_E_FORMAT, "the stored schema is damaged or of another version");
 }
 
+/* What is made of values of the kind relies on their dtype. */
+static bool is_dtype_of(fby_kind kind, fby_dtype dtype)
+{
+    switch (kind) {
+    case FBY_KIND_BOOL: return dtype == FBY_BOOL;
+    case FBY_KIND_INT: return fby__dtype_is_signed(dtype) || fby__dtype_is_unsigned(dtype);
+    case FBY_KIND_FLOAT: return fby__dtype_is_float(dtype);
+    case FBY_KIND_DATE:
+    case FBY_KIND_TIME:
+    case FBY_KIND_TIMESTAMP:
+    case FBY_KIND_DURATION: return fby__dtype_is_signed(dtype);
+    default: return true;
+    }
+}
+
 static bool take_record(fby__bytes *rest, fby__schema_element *e)
 {
     record r;
@@ -463,7 +479,8 @@ static bool take_record(fby__bytes *rest, fby__schema_element *e)
         return false;
     memcpy(&r, rest->data, sizeof r);
     if (r.name_n > rest->n - sizeof r || r.units_n > rest->n - sizeof r - r.name_n || r.kind >= FBY_KIND_COUNT ||
-        r.dtype >= FBY_DTYPE_COUNT || r.unit > FBY_UNIT_NS || (r.flags & ~ALL_FLAGS) != 0)
+        r.dtype >= FBY_DTYPE_COUNT || !is_dtype_of((fby_kind)r.kind, (fby_dtype)r.dtype) || r.unit > FBY_UNIT_NS ||
+        (r.flags & ~ALL_FLAGS) != 0)
         return false;
     const char *units = (const char *)rest->data + sizeof r + r.name_n;
     if (r.units_n && strnlen(units, r.units_n) != r.units_n - 1u)

@@ -236,6 +236,33 @@ static void damaged_blobs_are_refused_whatever_bit_is_wrong(void **state)
     fby__buf_fini(&blob);
 }
 
+/* In an index that somebody made, whatever its codes. */
+static void a_stored_number_without_a_dtype_of_numbers_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        fby_kind kind;
+        fby_dtype right, wrong;
+    } CASES[] = {{FBY_KIND_INT, FBY_UINT8, FBY_DTYPE_NONE}, {FBY_KIND_INT, FBY_INT64, FBY_FLOAT64},
+                 {FBY_KIND_FLOAT, FBY_BFLOAT16, FBY_INT32}, {FBY_KIND_FLOAT, FBY_FLOAT64, FBY_DTYPE_NONE},
+                 {FBY_KIND_BOOL, FBY_BOOL, FBY_UINT8},      {FBY_KIND_TIMESTAMP, FBY_INT64, FBY_DTYPE_NONE},
+                 {FBY_KIND_DATE, FBY_INT32, FBY_DTYPE_NONE}};
+    for (size_t i = 0; i < 2 * sizeof CASES / sizeof *CASES; i++) {
+        const fby_field field = {.kind = CASES[i / 2].kind, .dtype = i % 2 ? CASES[i / 2].wrong : CASES[i / 2].right};
+        const fby__schema_element e[] = {{.name = "", .n_children = 1, .field = {.kind = FBY_KIND_STRUCT}},
+                                         {.name = "x", .name_n = 1, .field = field}};
+        fby__schema *s, *t;
+        fby__buf blob = {0};
+        assert_int_equal(fby__schema_create(e, 2, &s, NULL), FBY_OK);
+        assert_int_equal(fby__schema_freeze(s, &blob, NULL), FBY_OK);
+        assert_int_equal(fby__schema_thaw((fby__bytes){blob.data, blob.n}, &t, NULL), i % 2 ? FBY_E_FORMAT : FBY_OK);
+        if (i % 2 == 0)
+            fby__schema_unref(t);
+        fby__schema_unref(s);
+        fby__buf_fini(&blob);
+    }
+}
+
 static void refuse(const fby__schema_element *e, size_t n, fby_status want, const char *word)
 {
     fby__schema *s = NULL;
@@ -445,6 +472,7 @@ int main(void)
         cmocka_unit_test(types_are_written_as_users_read_them),
         cmocka_unit_test(type_text_is_cut_at_the_buffer_and_tells_its_length),
         cmocka_unit_test(a_frozen_schema_thaws_to_an_equal_one),
+        cmocka_unit_test(a_stored_number_without_a_dtype_of_numbers_is_refused),
         cmocka_unit_test(the_hash_tells_schemas_apart),
         cmocka_unit_test(damaged_blobs_are_refused_whatever_bit_is_wrong),
         cmocka_unit_test(trees_that_do_not_add_up_are_refused),

@@ -31,6 +31,11 @@ def _unit_ns(field: Any) -> int | None:
     return _DAY_NS if field.kind == "date" else _UNIT_NS.get(field.unit or "")
 
 
+def _is_dated(field: Any) -> bool:
+    """Does a column hold dates or times? They are given as text: a bare number would count from 1970, which the library refuses."""
+    return field is not None and field.kind in ("date", "timestamp")
+
+
 def _nanoseconds(value: Any) -> int | None:
     """Of a date, a time or a duration: nanoseconds, since 1970 where that has a meaning. None: it is none of them."""
     for name in ("to_datetime64", "to_timedelta64"):  # of pandas
@@ -69,7 +74,7 @@ def number(value: Any, field: Any, what: str) -> int | float | str | None:
     if isinstance(value, float) or getattr(getattr(value, "dtype", None), "kind", None) == "f":
         return float(value)
     if isinstance(value, str):
-        if field is not None and field.kind in ("date", "timestamp"):
+        if _is_dated(field):
             return str(value)
         raise TypeError(
             f"{what}={value!r}: strings are listed, values=[{value!r}]; for a range of dates store them as dates or timestamps "
@@ -92,7 +97,7 @@ def _iso(value: Any) -> str | None:
 
 def bound(value: Any, field: Any, what: str) -> int | float | str | None:
     """An end of a range, as number() has it; of dates and times their text."""
-    text = _iso(value) if field is not None and field.kind in ("date", "timestamp") else None
+    text = _iso(value) if _is_dated(field) else None
     return number(value, field, what) if text is None else text
 
 
@@ -126,6 +131,8 @@ def listed(values: Any, field: Any, what: str) -> bytes | tuple[str, ...] | None
             raise ValueError(f"{what}: {int(values.max())} is more than an int64 holds")
         return values.astype("int64").tobytes()
     items = list(values)
+    if _is_dated(field):
+        items = [item if (text := _iso(item)) is None else text for item in items]
     if not items:
         raise ValueError(f"{what} is empty: list at least one")
     if all(isinstance(item, str) for item in items):

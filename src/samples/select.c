@@ -43,7 +43,7 @@ static fby_status take_bound(const fby_bound *given, const fby__value_type *type
         return fby__fail(err, FBY_E_ARG, "low or high is not a number");
     if (!given->given)
         return FBY_OK;
-    if (!given->text) /* a year would be so many days after 1970 */
+    if (!given->text)
         return fby__value_refuse_undated(type, err);
     out->is_real = false;
     return fby__value_dated(type, given->text, &out->number, err);
@@ -125,6 +125,7 @@ static fby_status select_values(const fby_samples *samples, const fby_select_opt
     condition c;
     FBY__TRY(fby__sample_values_init(&v, samples, o->column, err));
     fby__value_type type = fby__sample_values_type(&v);
+    type.counts = o->table != NULL;
     if (o->table && values->n && (values->texts != NULL) != type.is_text)
         return fby__fail(err, FBY_E_ARG,
                          "the key '%s' is %s in the data, and %s in the side table: cast one of them; dtypes state the type of a "

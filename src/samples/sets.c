@@ -207,6 +207,8 @@ fby__value_type fby__sample_values_type(const fby__sample_values *v)
 static fby_status take_given(fby__value_set *set, const fby_values *given, const fby__value_type *type, fby_error *err)
 {
     set->given = *given;
+    if (given->numbers && !type->counts)
+        FBY__TRY(fby__value_refuse_undated(type, err));
     if ((given->texts != NULL) == type->is_text)
         return FBY_OK;
     if (!type->field && given->numbers)

@@ -79,18 +79,19 @@ typedef struct fby__value_type {
     const char *name;       /* for messages */
     const fby_field *field; /* borrowed; NULL: what names a file */
     bool is_text;
+    bool counts; /* numbers are taken of dates and times too: they come from a column, not from a person */
 } fby__value_type;
 fby__value_type fby__sample_values_type(const fby__sample_values *v);
 fby__value_type fby__read_column_type(const fby__read_column *c);
 
 /** A text as the number that a column of dates or times holds. FBY_E_ARG: it is none, or no whole number of the column's units. */
 fby_status fby__value_dated(const fby__value_type *type, const char *text, int64_t *out, fby_error *err);
-/** FBY_E_ARG where the column holds dates or times, so that a bare number is no end of a range of them. */
+/** FBY_E_ARG where the column holds dates or times: a bare number is none, a year would be so many days after 1970. */
 fby_status fby__value_refuse_undated(const fby__value_type *type, fby_error *err);
 
 /**
  * FBY_E_ARG: both or none of numbers and texts, a value twice when `unique`, values that such a column does not hold (strings of a column of
- * numbers, texts that are no dates of a column of dates). The set is zeroed before; it borrows what is given.
+ * numbers; texts that are no dates, or bare numbers, of a column of dates). The set is zeroed before; it borrows what is given.
  */
 fby_status fby__value_set_init(fby__value_set *set, const fby_values *given, bool unique, const fby__value_type *type, fby_error *err);
 void fby__value_set_fini(fby__value_set *set);

@@ -336,14 +336,23 @@ def test_a_date_is_not_compared_with_a_bare_number(bound, tmp_path):
         ds.rows().select("day", **{bound: datetime.timedelta(days=10957)})
     for value in ("2000-01-01", datetime.date(2000, 1, 1), np.datetime64("2000-01-01"), np.datetime64("2000-01"), np.datetime64("2000-01-01T00", "h")):
         assert len(ds.rows().select("day", **{bound: value})) == 2
+        assert len(ds.rows().select("day", values=[value])) == 1
+    for values in ([10957], np.array([10957, 10958]), [datetime.timedelta(days=10957)]):
+        with pytest.raises(fb.ArgumentError, match="column 'day' is a date: write '2000-01-31' .a number would count days since 1970."):
+            ds.rows().select("day", values=values)
+    for refused in (lambda rows: rows.oversample("day", {10957: 2}), lambda rows: rows.split(a=[10956], b=[10957], by="day")):
+        with pytest.raises(fb.ArgumentError, match="column 'day' is a date"):
+            refused(ds.rows())
+    with pytest.raises(TypeError, match="all numbers or all strings: '2000-01-01' is a str and 10957 is not"):
+        ds.rows().select("day", values=[day + datetime.timedelta(2), 10957])
     assert len(ds.rows().select("i", **{bound: 2})) == 2
     pq.write_table(pa.table({"day": [day + datetime.timedelta(k) for k in range(4)]}), tmp_path / "d.parquet")
-    for value, text in (2000, "a number would count days since 1970"), ("2000-01-01", None):
-        (tmp_path / "p.yaml").write_text(f"data: d.parquet\nsamples: {{select: {{column: day, {bound}: {value}}}}}\n")
-        if text is None:
-            assert len(fb.pipeline(tmp_path / "p.yaml").samples) == 2
+    for how, want in ((f"{bound}: 2000", None), ("values: [10957]", None), (f"{bound}: 2000-01-01", 2), ("values: [2000-01-01]", 1)):
+        (tmp_path / "p.yaml").write_text(f"data: d.parquet\nsamples: {{select: {{column: day, {how}}}}}\n")
+        if want is not None:
+            assert len(fb.pipeline(tmp_path / "p.yaml").samples) == want
             continue
-        with pytest.raises(ValueError, match=text):
+        with pytest.raises(ValueError, match="a number would count days since 1970"):
             len(fb.pipeline(tmp_path / "p.yaml").samples)
 
 
@@ -351,7 +360,7 @@ def test_a_time_beyond_nanoseconds_is_compared_as_it_is():
     times = np.array(["1500-01-01", "2000-01-01", "3000-01-01T12:00:00", "3000-01-01T12:00:01"], "datetime64[s]")
     rows = fb.open(pa.table({"at": pa.array(times)})).rows()
     for bound in times[2], times[2].item():
-        assert (len(rows.select("at", low=bound)), len(rows.select("at", high=bound))) == (2, 2)
+        assert (len(rows.select("at", low=bound)), len(rows.select("at", high=bound)), len(rows.select("at", values=[bound]))) == (2, 2, 1)
 
 
 @pytest.fixture

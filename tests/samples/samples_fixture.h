@@ -21,6 +21,7 @@ typedef struct numbers {
     const char *names[MAX_COLUMNS];
     const int64_t *values[MAX_COLUMNS];
     int64_t n_columns, rows, batch_rows, at;
+    const char *formats[MAX_COLUMNS]; /* NULL: "l" */
 } numbers;
 
 static inline int numbers_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out)
@@ -28,7 +29,7 @@ static inline int numbers_schema(struct ArrowArrayStream *stream, struct ArrowSc
     const numbers *t = stream->private_data;
     *out = arrow_field("+s", "", ARROW_FLAG_NULLABLE, t->n_columns);
     for (int64_t c = 0; c < t->n_columns; c++)
-        *out->children[c] = arrow_field("l", t->names[c], ARROW_FLAG_NULLABLE, 0);
+        *out->children[c] = arrow_field(t->formats[c] ? t->formats[c] : "l", t->names[c], ARROW_FLAG_NULLABLE, 0);
     return 0;
 }
 

@@ -57,6 +57,37 @@ static void rows_by_a_range_of_a_column(void **state)
     fby_dataset_close(ds);
 }
 
+static void dates_and_times_are_given_as_text(void **state)
+{
+    (void)state;
+    enum { MS_A_DAY = 86400000 };
+    const int64_t at[] = {10956LL * MS_A_DAY, 10957LL * MS_A_DAY, 10958LL * MS_A_DAY};
+    fby_dataset *ds = open_numbers((numbers){{"at"}, {at}, 1, 3, 2, 0, {"tsm:"}});
+    fby_samples *rows = open_samples(ds, (fby_samples_opts){.kind = FBY_SAMPLES_ROWS}), *s = NULL;
+    fby_error err = {0};
+    const fby_bound counted[] = {{.given = true, .number = at[1]}, {.given = true, .is_real = true, .real = 2000}},
+                    dated = {.given = true, .text = "2000-01-01"};
+    const char *says = "column 'at' is a time: write '2000-01-31' (a number would count ms since 1970)";
+    for (int i = 0; i < 2; i++) {
+        assert_says(try_select(rows, (fby_select_opts){.column = "at", .low = counted[i]}, &s, &err), FBY_E_ARG, &err, says);
+        assert_says(try_select(rows, (fby_select_opts){.column = "at", .high = counted[i]}, &s, &err), FBY_E_ARG, &err, says);
+    }
+    assert_says(try_select(rows, (fby_select_opts){.column = "at", .values = {at, NULL, 3}}, &s, &err), FBY_E_ARG, &err, says);
+    assert_null(s);
+    assert_int_equal(try_select(rows, (fby_select_opts){.column = "at", .low = dated}, &s, &err), FBY_OK);
+    assert_rows(s, (uint64_t[]){1, 2}, 2);
+    fby_samples_close(s);
+    const fby_values day = {.texts = (const char *const[]){"2000-01-01"}, .n = 1};
+    assert_int_equal(try_select(rows, (fby_select_opts){.column = "at", .values = day}, &s, &err), FBY_OK);
+    assert_rows(s, (uint64_t[]){1}, 1);
+    fby_samples_close(s);
+    assert_int_equal(try_select(rows, (fby_select_opts){.column = "at", .table = ds}, &s, &err), FBY_OK); /* those of a table are its own */
+    assert_rows(s, (uint64_t[]){0, 1, 2}, 3);
+    fby_samples_close(s);
+    fby_samples_close(rows);
+    fby_dataset_close(ds);
+}
+
 static void wrong_options_say_what_would_do(void **state)
 {
     (void)state;
@@ -480,6 +511,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_by_listed_keys),
         cmocka_unit_test(rows_by_a_range_of_a_column),
+        cmocka_unit_test(dates_and_times_are_given_as_text),
         cmocka_unit_test(wrong_options_say_what_would_do),
         cmocka_unit_test(groups_by_a_side_table),
         cmocka_unit_test(groups_of_an_index_table),

@@ -2,8 +2,11 @@
 #include "base/printable.h"
 #include "dataset/dataset_impl.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #define MAX_SCHEMAS_ASKED 16u         /* for what their files leave out */
 #define MAX_COLUMN_NOTES 8            /* of one sort: then "and N more columns" */
@@ -223,12 +226,45 @@ static fby_status note_locks(fby_dataset *ds, fby_error *err)
                : FBY_OK;
 }
 
+/*
+ * Where locks are to be ignored: files that a writer holds all the same, by the kernel's own list. No lock is touched, since it may be
+ * just that which hangs (a file system whose server does not answer). Device numbers that stat() has otherwise (btrfs) are not found there.
+ */
+static fby_status note_written(fby_dataset *ds, fby_error *err)
+{
+    if (ds->config.format.locks != FBY__LOCKS_IGNORED)
+        return FBY_OK;
+    FILE *locks = fopen("/proc/locks", "re");
+    char line[256];
+    uint32_t n = 0, first = 0;
+    while (locks && fgets(line, sizeof line, locks)) {
+        unsigned major, minor;
+        uint64_t inode;
+        struct stat st;
+        if (sscanf(line, "%*u: FLOCK %*s WRITE %*d %x:%x:%" SCNu64, &major, &minor, &inode) != 3)
+            continue;
+        for (uint32_t i = 0; i < ds->n_files; i++)
+            if (ds->files[i].ops && ds->files[i].ops->may_read && ds->files[i].stamp.inode == inode && stat(ds->files[i].path, &st) == 0 &&
+                st.st_dev == makedev(major, minor)) {
+                first = n == 0 || i < first ? i : first;
+                n++;
+            }
+    }
+    if (locks)
+        (void)fclose(locks); /* nothing was written */
+    if (n == 0)
+        return FBY_OK;
+    return fby__notes_add(ds, err, "'%.120s'%s being written, and read all the same, as HDF5_USE_FILE_LOCKING says: rows may be half there",
+                          ds->files[first].name, n == 1 ? " is" : " and others are");
+}
+
 fby_status fby__notes_make(fby_dataset *ds, fby_error *err)
 {
     FBY__TRY(note_left_out(ds, err));
     FBY__TRY(note_schemas(ds, err));
     if (!ds->memory_table) {
         FBY__TRY(note_locks(ds, err));
+        FBY__TRY(note_written(ds, err));
         FBY__TRY(note_table(ds, err));
         FBY__TRY(list_left_out(ds, err));
         FBY__TRY(fby__dtypes_note(ds, err));

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from . import _nvml, _step
-from ._loader import Loader
+from ._loader import Loader, Twin
 from ._report import Cure, Report
 from ._sizes import bar, batch_size_of, count, format_bytes, format_ns
 from ._states import States
@@ -349,7 +349,7 @@ def _of_foreign(loader: Any, ceiling: float, alone: float, together: float) -> t
 
 def _one_of(loader: Any, size: int) -> Any:
     """A batch of another size, from a loader of its own."""
-    twin = Loader(loader._samples, loader._given_outputs, **{**loader._options, "batch_size": size, "check": False, "memory": None})
+    twin = Twin(loader._samples, loader._given_outputs, **{**loader._options, "batch_size": size, "check": False, "memory": None})
     with twin:
         return next(iter(twin))
 

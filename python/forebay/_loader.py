@@ -256,19 +256,25 @@ class Loader(Known):
         self._rank_given = rank is not None
         self._rank = (rank, world_size) if rank is not None else detected_rank()
         self._open()
-        for text in self._core.notes():
-            warnings.warn(text, stacklevel=outside())
-        if self._rows is None:
-            for source in samples._each:
-                _hints.warn_left_out(source.dataset)
-        if self._transform is not None and check:
-            try:
+        try:
+            if self._warns:
+                self._say_what_is_odd()
+            if self._transform is not None and check:
                 batch = _transform.tried(self._transform, self._first_batch(), self._outputs)
                 if device is not None:
                     to_device(batch, device)
-            except BaseException:
-                self._core.close()
-                raise
+        except BaseException:  # a warning may be an error
+            self._core.close()
+            raise
+
+    _warns = True
+
+    def _say_what_is_odd(self) -> None:
+        for text in self._core.notes():
+            warnings.warn(text, stacklevel=outside())
+        if self._rows is None:
+            for source in self._samples._each:
+                _hints.warn_left_out(source.dataset)
 
     def _open(self) -> None:
         core = self._samples._open_loader(
@@ -312,9 +318,9 @@ class Loader(Known):
         """Begin an epoch at a batch; its iterator. `follow`: the iterator that there is, which has given nothing, gives this epoch's batches."""
         begun = self._core.epochs_begun
         if self._has_parts and self._epoch is not None and not self._moved and (left := _hints.cut_short(self._core, self._epoch)):
-            warnings.warn(left, stacklevel=4)
+            warnings.warn(left, stacklevel=outside())
         if self._has_parts and self._epoch is None and where == (0, 0) and (again := _hints.begun_again(self.state_dict())):
-            warnings.warn(again, stacklevel=4)
+            warnings.warn(again, stacklevel=outside())
         self._torch_memory.note(self._epoch)
         iterator = self._core.begin(*where, follow)
         if self._transform is not None and self._core.epochs_begun != begun:  # else it goes on as it is, and its thread with it
@@ -361,7 +367,7 @@ class Loader(Known):
         if self._loaded is not None and epoch != comes[0] and (self._moved or untouched):
             warnings.warn(
                 f"set_epoch({epoch}) leaves the state that was just loaded (epoch {comes[0]}, batch {comes[1]}): begin the loop over "
-                "epochs where the state says", stacklevel=2,
+                "epochs where the state says", stacklevel=outside(),
             )  # fmt: skip
             self._loaded = None
         if untouched and epoch == comes[0]:
@@ -533,10 +539,7 @@ class Loader(Known):
         options = {name: self._options[name] for name in ("memory", "threads", "as_", "batch_elements")}
         options["memory"] = None if options["memory"] == "all" else options["memory"]  # this loader holds it
         options.update(batch_size=self.batch_size, shuffle=False, rank=0, world_size=1, prefetch=1, framework=self._framework)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what there is to say was said when this loader was made
-            loader = Loader(self._samples, self._given_outputs, **options)
-        with loader:
+        with Twin(self._samples, self._given_outputs, **options) as loader:
             return next(iter(loader))
 
     def __repr__(self) -> str:
@@ -585,6 +588,12 @@ class Loader(Known):
         if self._transform is not None:
             options["transform"] = _transform.Carried(self._transform)
         return (_rebuild, (self._samples, self._given_outputs, options))
+
+
+class Twin(Loader):
+    """A loader of another's samples and outputs, made for a moment: what there is to say of them was said."""
+
+    _warns = False
 
 
 def _moved(core: Any, device: Any, batch: Any) -> Any:

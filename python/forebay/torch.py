@@ -25,7 +25,7 @@ from . import _forebay
 from ._advice import refuse_torch
 from ._batch import to_device
 from ._forwarding import Forwarding
-from ._loader import Loader
+from ._loader import Loader, Twin
 from ._sequences import Padded
 
 __all__ = ["IterableDataset", "to_device"]
@@ -117,8 +117,8 @@ class IterableDataset(Forwarding, _data.IterableDataset):
         if self._single is None:
             keep = ("memory", "threads")
             options = {name: value for name, value in self.loader._options.items() if name in keep and value != "all"}
-            self._single = self.loader.dataset.loader(
-                self.loader._given_outputs, batch_size=1, shuffle=False, rank=0, world_size=1, prefetch=1, framework="torch", **options
+            self._single = Twin(
+                self.loader.dataset, self.loader._given_outputs, batch_size=1, shuffle=False, rank=0, world_size=1, prefetch=1, framework="torch", **options
             )
         batch = next(iter(self._single._at(at)))
         return {name: _only(value) for name, value in batch.items()}

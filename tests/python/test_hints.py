@@ -1,5 +1,6 @@
 """What a user forgot, said where the loader is made: the target in the input, what is left out, digits and streams that are lost."""
 
+import sys
 import warnings
 
 import pytest
@@ -72,6 +73,51 @@ def test_every_way_to_a_loader_says_it(tmp_path, parquet):
             made.check()
             made.close()
         assert [one.filename for one in seen] == [__file__] and "takes all 6 steps of a window" in str(seen[0].message)
+
+
+def here() -> int:
+    return sys._getframe(1).f_lineno
+
+
+def test_warnings_point_at_the_line_that_led_to_them(tmp_path, parquet):
+    for i in range(3):
+        parquet({"a": np.arange(40)}, f"d/{i}.parquet")
+    rows = fb.open(tmp_path / "d").rows()
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            loader = rows.loader("a", batch_size=10, part="1 files", seed=15)
+            next(iter(loader)), (third := here())
+        loader.load_state_dict(loader.state_dict())
+        loader.set_epoch(3), (left := here())
+    assert [(one.filename, one.lineno) for one in seen] == [(__file__, third), (__file__, left)]
+
+
+def test_what_was_said_is_not_said_by_loaders_that_are_made_of_one():
+    """Nor are the program's filters touched, which would make Python forget what it has said once."""
+    windows = fb.open({"a": np.arange(30.0)}).windows(4, 2)
+    outputs = {"x": "a", "y": fb.col("a").steps(4, 6)}
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            with windows.loader(outputs, batch_size=4, framework="numpy", transform=lambda batch: batch) as loader:
+                loader.check()
+                fb.diagnose(lambda batch: None, loader, seconds=0.05, batch_sizes=[2, 3])
+    assert len(seen) == 1
+
+
+def test_a_warning_that_is_an_error_leaves_no_loader(tmp_path, parquet):
+    parquet({"a": np.arange(30.0)}, "a.parquet")
+    (tmp_path / "p.yaml").write_text("data: a.parquet\noutputs: {x: a, y: {columns: lable, optional: true}}\nloader: {batch_size: 4}\n")
+    pipeline = fb.pipeline(tmp_path / "p.yaml")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="no column 'lable'") as caught:
+            pipeline.loader(framework="numpy")
+    made = [entry.frame.f_locals["self"] for entry in caught.traceback for name in entry.frame.f_locals if name == "self"]
+    assert [one._core.closed for one in made if isinstance(one, fb.Loader)][-1:] == [True]
+    with pytest.warns(UserWarning, match="no column 'lable'"), pipeline.loader(framework="numpy") as loader:
+        assert list(loader.outputs) == ["x"]
 
 
 def test_a_key_that_inputs_and_target_share_is_no_target():

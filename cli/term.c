@@ -114,6 +114,13 @@ static const char *io_hint(int error)
 /* "leave the column out" is a cure only where one column is at fault: not of an encrypted file, or of YAML that is not used. */
 static bool is_about_a_column(const fby_error *err) { return strstr(err->message, "column '") || strstr(err->message, "output '"); }
 
+/* "restore the file" is no cure for text that is what it should be, under a name that says nothing of it. */
+static bool is_about_text(const fby_error *err)
+{
+    return err->code == FBY_E_FORMAT &&
+           (strstr(err->message, "it looks like text") || strstr(err->message, "it looks like CSV or other text"));
+}
+
 int cli_library_error(const fby_error *err)
 {
     /* Where the command line can say more than the library does. */
@@ -136,8 +143,9 @@ int cli_library_error(const fby_error *err)
     if ((unsigned)err->code < FBY_STATUS_COUNT)
         try = err->code == FBY_E_IO                                       ? io_hint(err->sys_errno)
               : err->code == FBY_E_UNSUPPORTED && !is_about_a_column(err) ? NULL
-              : here[err->code]                                           ? here[err->code]
-                                                                          : library[err->code];
+              : is_about_text(err) ? "a name that ends in .yaml or .yml if it is a pipeline file, in .csv or .tsv if it is a table"
+              : here[err->code]    ? here[err->code]
+                                   : library[err->code];
     const char *message = err->message[0] ? err->message : fby_status_text(err->code);
     return cli_error(err->code == FBY_E_ARG ? CLI_USAGE : CLI_FAILED, try, "%s", message);
 }

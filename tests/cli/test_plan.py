@@ -194,6 +194,17 @@ def test_plan_says_what_is_wrong_of_a_pipeline_file(arrays, env, content, messag
     assert run(["plan", "--help"], env).stdout.count(re.search(r"--[a-z-]+|$", result.stderr.split("  try: ")[1])[0]) >= 1
 
 
+@pytest.mark.parametrize("command", ["plan", "bench", "inspect"])
+def test_a_pipeline_file_of_another_name_is_told_its_ending(arrays, env, command):
+    for first in "", "# mel, label\n":
+        for name in "p.conf", "p.yaml":
+            (arrays.parent / name).write_text(first + "data: {paths: train.h5}\noutputs: {x: {columns: [label]}}\nloader: {batch_size: 10}\n")
+        result = run([command, arrays.parent / "p.conf"], env)
+        assert result.returncode == 1 and "p.conf' is no Parquet" in result.stderr
+        assert "\n  try: a name that ends in .yaml or .yml if it is a pipeline file" in result.stderr and "restore" not in result.stderr
+        assert run([command, arrays.parent / "p.yaml"], env).returncode == 0
+
+
 @pytest.mark.parametrize(
     "data, more, message, wrong",
     [

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import pathlib
 import random
 import subprocess
 import time
@@ -17,6 +18,7 @@ import forebay as fb
 np = pytest.importorskip("numpy")
 pa = pytest.importorskip("pyarrow")
 pacsv = pytest.importorskip("pyarrow.csv")
+CLI = pathlib.Path(os.environ.get("FOREBAY_CLI", pathlib.Path(__file__).parents[2] / "build/forebay"))
 
 
 def read(path, **options):
@@ -306,21 +308,26 @@ def test_dtypes_that_cannot_be(tmp_path):
         fb.open({"x": np.zeros(3)}, dtypes={"x": str})
 
 
-def test_dtypes_of_the_command_and_of_pipelines(tmp_path):
+def test_dtypes_of_pipelines(tmp_path):
     path = put(tmp_path / "a.csv", "id,x\n007,2\n")
     text = f"data: {{paths: {path}, dtypes: {{id: int64, x: str}}}}\nsamples: rows\noutputs: {{id: id, x: x}}\nloader: {{batch_size: 1}}\n"
     (tmp_path / "p.yaml").write_text(text)
     (batch,) = fb.pipeline(tmp_path / "p.yaml").loader()
     assert np.asarray(batch["id"]).ravel().tolist() == [7] and batch["x"].to_list() == ["2"]
-    cli = os.environ.get("FOREBAY_CLI")
-    if cli:
-        out = subprocess.run([cli, "head", path, "--dtype", "id=str", "--dtype=x=float32", "--no-cache", "--json"], capture_output=True, text=True, check=True)
-        assert json.loads(out.stdout)["rows"][0]
-        wrong = subprocess.run([cli, "head", path, "--dtype", "id"], capture_output=True, text=True)
-        assert wrong.returncode == 2 and "COLUMN=DTYPE" in wrong.stderr
     (tmp_path / "q.yaml").write_text(f"data: {{paths: {path}, dtypes: [id]}}\noutputs: {{id: id}}\n")
     with pytest.raises(fb.Error, match="dtypes: a map of columns to dtypes"):
         fb.pipeline(tmp_path / "q.yaml")
+
+
+@pytest.mark.skipif(not CLI.exists(), reason=f"no command at {CLI}: run make, or set FOREBAY_CLI")
+def test_dtypes_of_the_command(tmp_path):
+    path = put(tmp_path / "a.csv", "id,x\n007,2\n")
+    for dtype, value in ("str", "007"), ("int64", 7):
+        command = [CLI, "head", path, "--dtype", f"id={dtype}", "--dtype=x=float32", "--no-cache", "--json"]
+        out = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert json.loads(out.stdout)["rows"] == [{"id": value, "x": 2.0}]
+    wrong = subprocess.run([CLI, "head", path, "--dtype", "id"], capture_output=True, text=True)
+    assert wrong.returncode == 2 and "COLUMN=DTYPE" in wrong.stderr
 
 
 # ---- as a data set ----

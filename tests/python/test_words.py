@@ -1,10 +1,12 @@
 """Words that users of torch, Lightning, h5py, pandas, polars and scikit-learn look for lead to the section that answers them."""
 
+import inspect
 import re
 import subprocess
 
 import pytest
 
+import forebay as fb
 from real_data import ROOT
 
 GUIDE = ROOT / "docs/migration.md"
@@ -72,6 +74,19 @@ def test_a_word_leads_to_the_section_that_answers_it(word):
 def test_there_is_no_row_for_a_word_that_is_not_looked_up():
     listed = {word for row in rows() for word in re.findall(r"`([^`]+)`", row[0])}
     assert listed == set(WORDS)
+
+
+def test_what_users_look_for_in_a_section_is_there():
+    """Of padded() every parameter; optional outputs; the shapes of stacked arrays; splits by time; what a DataError has."""
+    loader, samples = sections(ROOT / "docs/loader.md"), sections(ROOT / "docs/samples.md")
+    for name in inspect.signature(fb.col("x").padded).parameters:
+        assert f"{name}=" in loader["outputs"], f"docs/loader.md says nothing of .padded({name}=)"
+    for section, *said in (
+        (loader["outputs"], '`fb.col("label").optional()`', "labels at inference"), (loader["outputs"], '`["u", "v"]` of arrays (P, F)', "`(B, 2, P, F)`"),
+        (samples["splits"], 'by="time"', 'at="target"', "time="), (samples["outputs"], "`.optional()`"),
+        (loader["errors"], "`DataError` has the file, the column and the row", "`status`", "`file_offset`"),
+    ):  # fmt: skip
+        assert all(words in section for words in said), said
 
 
 def test_what_the_docs_link_to_is_there():

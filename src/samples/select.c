@@ -117,7 +117,8 @@ static fby_status select_where(const fby__sample_values *v, const condition *c, 
     return status;
 }
 
-static fby_status select_values(const fby_samples *samples, const fby_select_opts *o, const fby_values *values, bool ignore_unknown,
+/* `of`: the side table's column that the values are of; NULL: the caller gave them. */
+static fby_status select_values(const fby_samples *samples, const fby_select_opts *o, const fby_values *values, const fby_field *of,
                                 fby_samples **out, fby_error *err)
 {
     fby__sample_values v;
@@ -125,15 +126,21 @@ static fby_status select_values(const fby_samples *samples, const fby_select_opt
     condition c;
     FBY__TRY(fby__sample_values_init(&v, samples, o->column, err));
     fby__value_type type = fby__sample_values_type(&v);
-    type.counts = o->table != NULL;
-    if (o->table && values->n && (values->texts != NULL) != type.is_text)
+    type.counts = of != NULL;
+    if (of && (values->texts != NULL) != type.is_text)
         return fby__fail(err, FBY_E_ARG,
                          "the key '%s' is %s in the data, and %s in the side table: cast one of them; dtypes state the type of a "
                          "CSV file's column: %s as str",
                          type.name, type.is_text ? "text" : "a number", type.is_text ? "a number" : "text", type.name);
+    if (of && fby__value_unit_ns(type.field) != fby__value_unit_ns(of))
+        return fby__fail(
+            err, FBY_E_ARG,
+            "the key '%s' holds dates or times in the data or in the side table, and in the other numbers or another unit: cast "
+            "one of them",
+            type.name);
     fby_status status = condition_init(&c, o, values, &type, &set, err);
     if (status == FBY_OK)
-        status = select_where(&v, &c, o, ignore_unknown, out, err);
+        status = select_where(&v, &c, o, of || o->ignore_unknown, out, err);
     fby__value_set_fini(&set);
     return status;
 }
@@ -272,7 +279,7 @@ static fby_status select_keys(const fby_samples *samples, const fby_select_opts 
         values = (fby_values){.texts = texts, .n = k->n};
     }
     by_key.low = by_key.high = (fby_bound){0};
-    fby_status status = select_values(samples, &by_key, &values, true, out, err);
+    fby_status status = select_values(samples, &by_key, &values, k->columns[k->n_columns - 1].in.field, out, err);
     fby__free((void *)texts);
     return status;
 }
@@ -330,8 +337,8 @@ fby_status fby_samples_select(const fby_samples *samples, const fby_select_opts 
         return FBY_OK;
     fby__account_scope scope;
     FBY__TRY(fby__samples_choosing_begin(&scope, samples, err));
-    fby_status status = opts->table ? select_by_table(samples, opts, out, err)
-                                    : select_values(samples, opts, &opts->values, opts->ignore_unknown, out, err);
+    fby_status status =
+        opts->table ? select_by_table(samples, opts, out, err) : select_values(samples, opts, &opts->values, NULL, out, err);
     FBY__TRY(fby__samples_choosing_end(&scope, samples, status, err));
     fby__choice_store(&key, *out);
     return FBY_OK;

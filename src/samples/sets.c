@@ -148,8 +148,7 @@ static fby_status listed_twice(const fby__value_set *set, size_t i, const char *
 
 /* ---- dates and times as text ---- */
 
-/* Nanoseconds of a column's unit since 1970; 0: it holds none. */
-static int64_t unit_ns(const fby_field *field)
+int64_t fby__value_unit_ns(const fby_field *field)
 {
     if (!field || (field->kind != FBY_KIND_DATE && field->kind != FBY_KIND_TIMESTAMP))
         return 0;
@@ -161,7 +160,7 @@ static int64_t unit_ns(const fby_field *field)
 fby_status fby__value_refuse_undated(const fby__value_type *type, fby_error *err)
 {
     static const char *const units[] = {[FBY_UNIT_S] = "s", [FBY_UNIT_MS] = "ms", [FBY_UNIT_US] = "us", [FBY_UNIT_NS] = "ns"};
-    if (unit_ns(type->field) == 0)
+    if (fby__value_unit_ns(type->field) == 0)
         return FBY_OK;
     const bool date = type->field->kind == FBY_KIND_DATE;
     return fby__fail(err, FBY_E_ARG, "column '%s' is a %s: write '2000-01-31' (a number would count %s since 1970)", type->name,
@@ -171,7 +170,7 @@ fby_status fby__value_refuse_undated(const fby__value_type *type, fby_error *err
 fby_status fby__value_dated(const fby__value_type *type, const char *text, int64_t *out, fby_error *err)
 {
     fby__iso_time t;
-    int64_t unit = unit_ns(type->field), seconds;
+    int64_t unit = fby__value_unit_ns(type->field), seconds;
     if (unit == 0)
         return fby__fail(err, FBY_E_ARG, "'%s' holds %s, and '%.60s' is a text", type->name, type->is_text ? "strings" : "plain numbers",
                          text);
@@ -195,12 +194,12 @@ fby_status fby__value_dated(const fby__value_type *type, const char *text, int64
 
 fby__value_type fby__read_column_type(const fby__read_column *c)
 {
-    return (fby__value_type){c->in.path, c->in.field, fby__read_column_is_text(c)};
+    return (fby__value_type){.name = c->in.path, .field = c->in.field, .is_text = fby__read_column_is_text(c)};
 }
 
 fby__value_type fby__sample_values_type(const fby__sample_values *v)
 {
-    return (fby__value_type){v->name, v->source == FBY__VALUES_FILE ? NULL : v->column.in.field, v->is_text};
+    return (fby__value_type){.name = v->name, .field = v->source == FBY__VALUES_FILE ? NULL : v->column.in.field, .is_text = v->is_text};
 }
 
 /* The values that are given as such a column holds them. */
@@ -217,7 +216,7 @@ static fby_status take_given(fby__value_set *set, const fby_values *given, const
             "the samples' keys are file names, or placeholders of a path, which are strings, and the values given are numbers: write "
             "\"%lld\" for %lld, with leading zeros where the name has them",
             (long long)given->numbers[0], (long long)given->numbers[0]);
-    if (!given->texts || !unit_ns(type->field))
+    if (!given->texts || !fby__value_unit_ns(type->field))
         return fby__fail(err, FBY_E_ARG, "'%s' holds %s, and the values given are %s%s", type->name, type->is_text ? "strings" : "numbers",
                          given->texts ? "strings" : "numbers",
                          given->texts ? ": give numbers, int(value) of each"

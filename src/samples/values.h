@@ -84,6 +84,8 @@ typedef struct fby__value_type {
 fby__value_type fby__sample_values_type(const fby__sample_values *v);
 fby__value_type fby__read_column_type(const fby__read_column *c);
 
+/** Nanoseconds of the unit in which a column's dates or times count since 1970; 0: it holds none. NULL: 0. */
+int64_t fby__value_unit_ns(const fby_field *field);
 /** A text as the number that a column of dates or times holds. FBY_E_ARG: it is none, or no whole number of the column's units. */
 fby_status fby__value_dated(const fby__value_type *type, const char *text, int64_t *out, fby_error *err);
 /** FBY_E_ARG where the column holds dates or times: a bare number is none, a year would be so many days after 1970. */

@@ -343,6 +343,13 @@ def test_a_date_is_not_compared_with_a_bare_number(bound, tmp_path):
     for refused in (lambda rows: rows.oversample("day", {10957: 2}), lambda rows: rows.split(a=[10956], b=[10957], by="day")):
         with pytest.raises(fb.ArgumentError, match="column 'day' is a date"):
             refused(ds.rows())
+    for unit, kind in (("D", pa.date32()), ("s", pa.timestamp("s"))):
+        side = pa.table({"day": pa.array(np.array(["2000-01-01"], f"M8[{unit}]"), kind), "v": [1]})
+        if unit == "D":
+            assert len(ds.rows().select("v", values=[1], table=side, key="day", on="day")) == 1
+            continue
+        with pytest.raises(fb.ArgumentError, match="'day' holds dates or times in the data or in the side table, and in the other .* another unit: cast"):
+            ds.rows().select("v", values=[1], table=side, key="day", on="day", exclude=True)
     with pytest.raises(TypeError, match="all numbers or all strings: '2000-01-01' is a str and 10957 is not"):
         ds.rows().select("day", values=[day + datetime.timedelta(2), 10957])
     assert len(ds.rows().select("i", **{bound: 2})) == 2

@@ -15,7 +15,7 @@ static inline fby_dataset *pulses(void)
         CLASS[i] = i / 4 % 3;
         WEIGHT[i] = i % 10 == 9 ? INT64_MIN : i;
     }
-    return open_numbers((numbers){{"event", "class", "weight"}, {EVENT, CLASS, WEIGHT}, 3, ROWS, BATCH, 0});
+    return open_numbers((numbers){{"event", "class", "weight"}, {EVENT, CLASS, WEIGHT}, 3, ROWS, BATCH, 0, {NULL}});
 }
 
 static inline fby_samples *events(fby_dataset *ds)

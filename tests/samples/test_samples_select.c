@@ -119,7 +119,7 @@ static void groups_by_a_side_table(void **state)
     fby_samples *all = events(ds), *s = NULL;
     fby_error err = {0};
     const int64_t id[] = {109, 103, 100, 55, 103, INT64_MIN, 104}, part[] = {1, 0, 1, 1, 1, 1, 2}, want[] = {1}, none[] = {9};
-    fby_dataset *table = open_numbers((numbers){{"event", "part"}, {id, part}, 2, 7, 2, 0});
+    fby_dataset *table = open_numbers((numbers){{"event", "part"}, {id, part}, 2, 7, 2, 0, {NULL}});
     fby_select_opts by_table = {.table = table, .table_column = "part", .values = {want, NULL, 1}};
     assert_int_equal(try_select(all, by_table, &s, &err), FBY_OK);
     assert_rows(s, (uint64_t[]){0, 12, 36}, 3);
@@ -145,7 +145,10 @@ static void groups_by_a_side_table(void **state)
 /* An index table of 5 groups, not in order, rows 4–5, 12–19 and 38 in none; some reach over batches. */
 static const int64_t T_ID[] = {7, 3, 9, 1, 5}, T_FIRST[] = {20, 0, 39, 6, 34}, T_LAST[] = {33, 3, 39, 11, 37};
 
-static fby_dataset *index_table(void) { return open_numbers((numbers){{"id", "first", "last"}, {T_ID, T_FIRST, T_LAST}, 3, 5, 2, 0}); }
+static fby_dataset *index_table(void)
+{
+    return open_numbers((numbers){{"id", "first", "last"}, {T_ID, T_FIRST, T_LAST}, 3, 5, 2, 0, {NULL}});
+}
 
 static fby_samples_opts by_index(fby_dataset *table)
 {
@@ -197,7 +200,7 @@ static void wrong_index_tables_name_the_row(void **state)
     for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++) {
         fby_samples *s = NULL;
         fby_error err = {0};
-        fby_dataset *table = open_numbers((numbers){{"id", "first", "last"}, {T_ID, BAD[i].first, BAD[i].last}, 3, 3, 10, 0});
+        fby_dataset *table = open_numbers((numbers){{"id", "first", "last"}, {T_ID, BAD[i].first, BAD[i].last}, 3, 3, 10, 0, {NULL}});
         fby_samples_opts opts = by_index(table);
         assert_says(fby_samples_open(ds, &opts, &s, &err), FBY_E_DATA, &err, BAD[i].says);
         assert_null(s);
@@ -463,7 +466,7 @@ static void any_failing_allocation_is_out_of_memory(void **state)
 {
     (void)state;
     int64_t id[] = {4, 12, 20}, first[] = {0, 5, 30}, last[] = {2, 9, 39};
-    fby_dataset *ds = pulses(), *table = open_numbers((numbers){{"id", "first", "last"}, {id, first, last}, 3, 3, 2, 0});
+    fby_dataset *ds = pulses(), *table = open_numbers((numbers){{"id", "first", "last"}, {id, first, last}, 3, 3, 2, 0, {NULL}});
     fby_samples *all = events(ds);
     for (int what = 0; what < 11; what++) {
         fby_status status = FBY_E_NOMEM;

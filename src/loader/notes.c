@@ -137,6 +137,7 @@ static fby_status note_rounded(fby__loader_source *in, const fby__plan_output *o
 
 fby_status fby__loader_note_optional(fby__loader_source *in, const char *name, const char *why, fby_error *err)
 {
+    in->loader->outputs.n_left_out++;
     return put_note(in, err, "output '%.200s' is optional, and left out of all batches: %.900s", name, why);
 }
 
@@ -230,7 +231,7 @@ fby_status fby__loader_notes_order(fby_loader *l, const fby_loader_opts *opts, f
 fby_status fby__loader_notes_make(fby__loader_source *in, const fby__plan_output *outputs, size_t n, fby_error *err)
 {
     fby_loader *l = in->loader;
-    const size_t most = l->outputs.notes.n + MAX_NOTES; /* beside those about outputs that are left out, of which each has its own */
+    const size_t most = MAX_NOTES + l->outputs.n_left_out; /* of all sources together */
     for (size_t i = 0; i < n && l->outputs.notes.n < most; i++)
         FBY__TRY(note_rounded(in, &outputs[i], err));
     if (fby_samples_kind(in->samples) != FBY_SAMPLES_WINDOWS)

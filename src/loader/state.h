@@ -244,6 +244,7 @@ typedef struct fby__loader_config {
 typedef struct fby__loader_outputs {
     fby__batch_shape *shape;                 /* shared */
     fby__notes notes;                        /* notes.c */
+    size_t n_left_out;                       /* of the notes: those about outputs that are left out, of which each has its own */
     uint32_t max_panels, max_inputs;         /* of any source */
     bool needs_ids;                          /* of workers: an output has operations on the batch's values */
     uint64_t made_bytes, made_scratch_bytes; /* tables of all makers; scratch of a worker */

@@ -241,6 +241,10 @@ def test_large_integers_that_stacking_rounds_are_pointed_out():
             loader(ds, {"x": list(columns)}).close()
         for dtype in ("float64", "float32"):
             quiet(lambda columns=columns, dtype=dtype: loader(ds, {"x": fb.col(*columns).cast(dtype)}))
+    many = {f"s{i}": ds.rows() for i in range(20)}
+    with pytest.warns(UserWarning) as seen:  # of many sources the first
+        loader(fb.mix(many), {"x": ["a", "b"], "y": fb.col("nowhere").optional()}).close()
+    assert [sum(words in str(one.message) for one in seen) for words in ("is optional", "which rounds")] == [20, 8]
     quiet(lambda: loader(ds, {"x": ["small", "f"], "a": "a", "y": fb.col("a", "f").scale(0.5)}))
 
 

@@ -11,6 +11,7 @@ of an epoch, but not from a checkpoint made at an epoch's end.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -113,7 +114,8 @@ class DataModule(_LightningDataModule):
             if isinstance(source, Mapping) and any(isinstance(part, (Samples, Mix, Dataset, Loader)) for part in source.values()):
                 raise TypeError(f"{kind}= is one data set, not several by name: give the parts of a split as DataModule(**parts, …) or {kind}=parts[…]")
         if val is None:  # Lightning's own method: fit() goes without validation, validate() is refused
-            self.val_dataloader = super().val_dataloader  # type: ignore[method-assign]
+            # a partial: of a bound method, a pickle would name this class's
+            self.val_dataloader = functools.partial(_LightningDataModule.val_dataloader, self)  # type: ignore[method-assign]
 
     def _loader(self, kind: str) -> Loader:
         if kind not in self._loaders:

@@ -1,7 +1,9 @@
 """forebay.lightning: a Trainer stopped anywhere and started again sees the same batches; DDP; reloaded dataloaders."""
 
+import copy
 import functools
 import logging
+import pickle
 import warnings
 
 import pytest
@@ -437,6 +439,9 @@ def test_data_that_were_not_given_are_not_passed_over(tmp_path, parquet):
     with pytest.warns(UserWarning, match="no `val_dataloader`. Skipping val loop"):
         trainer(max_epochs=1).fit(model := Model(), make(samples))
     assert len(model.seen) == 4 and not model.validated
+    for copied in (pickle.loads(pickle.dumps(make(samples))), copy.deepcopy(make(samples))):  # as strategies that spawn do
+        with pytest.warns(UserWarning, match="no `val_dataloader`. Skipping val loop"):
+            trainer(max_epochs=1).fit(Model(), copied)
     with pytest.raises(ValueError, match=r"was given no train=: DataModule\(train="):
         trainer(max_epochs=1).fit(Model(), make(val=samples))
     with pytest.raises(ValueError, match="was given no test="):

@@ -25,7 +25,7 @@ typedef enum fby_pack_shuffle {
 typedef enum fby_pack_format {
     FBY_PACK_ARROW,   /* Arrow IPC files: rows are used in place */
     FBY_PACK_PARQUET, /* smaller, and read by more tools */
-    FBY_PACK_HDF5     /* numbers, text and arrays of numbers, without nulls; by libhdf5, in the helper program */
+    FBY_PACK_HDF5     /* numbers, text and arrays of numbers, null only among floats, as NaN; by libhdf5, in the helper program */
 } fby_pack_format;
 
 typedef enum fby_pack_codec {
@@ -115,7 +115,7 @@ FBY_API fby_status fby_pack(fby_dataset *ds, const char *to, const fby_pack_opts
 typedef enum fby_pack_phase {
     FBY_PACK_PLAN,    /* one task: how many of the others there are */
     FBY_PACK_SCATTER, /* a range of the source into a file of buckets; none without a shuffle or a key */
-    FBY_PACK_WRITE,   /* files of the pack: those of a bucket, or one */
+    FBY_PACK_WRITE,   /* files of the pack: those that begin in a bucket, or one */
     FBY_PACK_FINISH,  /* one task: the final names; with verify, once it has read again whatever no verify task has read */
     FBY_PACK_VERIFY   /* with verify, before finish: a range of the source and one of the pack's files, their rows hashed */
 } fby_pack_phase;

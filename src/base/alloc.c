@@ -85,18 +85,18 @@ static header *header_of(void *p) { return (header *)p - 1; }
 
 /* With an address sanitizer the header is what lies around an allocation: not to be touched. */
 #if HAS_ASAN
-static void lock_header(header *h) { ASAN_POISON_MEMORY_REGION(h, sizeof *h); }
-static void unlock_header(header *h) { ASAN_UNPOISON_MEMORY_REGION(h, sizeof *h); }
+static void poison(header *h) { ASAN_POISON_MEMORY_REGION(h, sizeof *h); }
+static void unpoison(header *h) { ASAN_UNPOISON_MEMORY_REGION(h, sizeof *h); }
 #else
-static void lock_header(header *h) { (void)h; }
-static void unlock_header(header *h) { (void)h; }
+static void poison(header *h) { (void)h; }
+static void unpoison(header *h) { (void)h; }
 #endif
 
 static size_t bytes_of(header *h)
 {
-    unlock_header(h);
+    unpoison(h);
     const size_t bytes = h->bytes;
-    lock_header(h);
+    poison(h);
     return bytes;
 }
 
@@ -106,7 +106,7 @@ static void *allocated(header *h, size_t n, size_t before)
     if (!h)
         return NULL;
     h->bytes = n;
-    lock_header(h);
+    poison(h);
     if (t_allowance)
         t_allowance->left = t_allowance->left + before - n; /* may_allocate */
     return h + 1;
@@ -137,10 +137,10 @@ void *fby__realloc(void *p, size_t n)
     size_t all;
     if (!with_header(n, &all) || !may_allocate(n > before ? n - before : 0))
         return NULL;
-    unlock_header(h);
+    unpoison(h);
     header *moved = realloc(h, all);
     if (!moved)
-        lock_header(h);
+        poison(h);
     return allocated(moved, n, before);
 }
 
@@ -189,7 +189,7 @@ void fby__free(void *p)
     if (!p)
         return;
     header *h = header_of(p);
-    unlock_header(h);
+    unpoison(h);
     if (t_allowance)
         t_allowance->left += h->bytes;
     free(h);

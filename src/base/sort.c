@@ -21,6 +21,8 @@ typedef struct sorting {
 static void swap(const sorting *s, char *a, char *b)
 {
     char kept[MAX_SIZE];
+    if (a == b) /* memcpy would overlap */
+        return;
     if (s->size == sizeof(uint64_t)) { /* what most are: two moves */
         uint64_t x, y;
         memcpy(&x, a, sizeof x);

@@ -2,8 +2,9 @@
  * What the source says of itself and of its columns, and a pack says as well: key-value metadata of Parquet and Arrow files, attributes of HDF5
  * and NetCDF-4. Of the source's first file: the others are taken to say the same.
  *
- * Left out is what does not hold of the pack: how values were encoded (they are written decoded), which data sets belong together, what a pack
- * says of its own source, and lists of columns where some were chosen. Of samples, whose outputs are made anew, nothing holds.
+ * Left out is what does not hold of the pack: how values were encoded (they are written decoded), which data sets belong together, which program
+ * wrote the file, what a pack says of its own source, lists of columns where some were chosen, and what is of the first of several files alone. Of
+ * samples, whose outputs are made anew, nothing holds.
  */
 #include "base/dtype.h"
 #include "dataset/dataset.h"
@@ -14,9 +15,23 @@
 
 #define MOST_NUMBERS 1024u
 
-static const char *const ENCODING[] = {"_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned",     "valid_min",
-                                       "valid_max",  "valid_range",   "CLASS",        "NAME",       "_NCProperties", "ARROW:schema"};
-static const char *const OF_ALL_COLUMNS[] = {"pandas", "geo", "huggingface"};
+static const char *const ENCODING[] = {"_FillValue",
+                                       "missing_value",
+                                       "scale_factor",
+                                       "add_offset",
+                                       "_Unsigned",
+                                       "valid_min",
+                                       "valid_max",
+                                       "valid_range",
+                                       "CLASS",
+                                       "NAME",
+                                       "_NCProperties",
+                                       "ARROW:schema",
+                                       "PYTABLES_FORMAT_VERSION",
+                                       "HICKLE_VERSION"};
+static const char *const OF_ALL_COLUMNS[] = {
+    "pandas", "geo", "huggingface", "org.apache.spark.sql.parquet.row.metadata", "parquet.avro.schema", "avro.schema"};
+static const char *const OF_A_FILE[] = {"geo"}; /* with the box around its rows */
 
 static fby_status no_memory(fby_error *err) { return fby__fail_nomem(err, "a pack's attributes"); }
 
@@ -30,24 +45,15 @@ static bool is_one_of(const char *name, const char *const *names, size_t n)
 
 static bool begins_with(const char *text, const char *begin) { return strncmp(text, begin, strlen(begin)) == 0; }
 
-/* Numbers as times: values are written as times, or as numbers that are none. */
-static bool is_of_time(const fby_object *o, const fby_attribute *a)
-{
-    for (uint32_t i = 0; i < o->n_attributes; i++) {
-        const fby_attribute *u = &o->attributes[i];
-        if (strcmp(u->name, "units") == 0 && u->strings && u->n == 1 && strstr(u->strings[0], " since "))
-            return strcmp(a->name, "units") == 0 || strcmp(a->name, "calendar") == 0;
-    }
-    return false;
-}
-
-static bool holds(const fby__pack *p, const fby_object *o, const fby_attribute *a)
+static bool holds(const fby__pack *p, const fby_attribute *a)
 {
     const bool is_text = a->strings && a->n == 1 && a->utf8;
-    const bool is_number = a->data && a->dtype != FBY_DTYPE_NONE && a->dtype != FBY_BOOL && a->ndim <= 1 && a->n && a->n <= MOST_NUMBERS;
+    const bool is_number = a->data && a->dtype != FBY_DTYPE_NONE && a->dtype != FBY_BOOL && a->dtype != FBY_FLOAT16 &&
+                           a->dtype != FBY_BFLOAT16 && a->ndim <= 1 && a->n && a->n <= MOST_NUMBERS;
     return *a->name && (is_text || is_number) && !begins_with(a->name, "forebay.") && !begins_with(a->name, "_Netcdf4") &&
-           !is_of_time(o, a) && !is_one_of(a->name, ENCODING, sizeof ENCODING / sizeof *ENCODING) &&
-           !(p->o->n_columns && is_one_of(a->name, OF_ALL_COLUMNS, sizeof OF_ALL_COLUMNS / sizeof *OF_ALL_COLUMNS));
+           !is_one_of(a->name, ENCODING, sizeof ENCODING / sizeof *ENCODING) &&
+           !(p->o->n_columns && is_one_of(a->name, OF_ALL_COLUMNS, sizeof OF_ALL_COLUMNS / sizeof *OF_ALL_COLUMNS)) &&
+           !(fby__dataset_file_count(p->ds) > 1 && is_one_of(a->name, OF_A_FILE, sizeof OF_A_FILE / sizeof *OF_A_FILE));
 }
 
 /* Digits enough for the same number again. */
@@ -104,7 +110,7 @@ static fby_status add(fby__pack *p, int64_t column, const fby_object *o, fby_err
     fby__pack_attributes *all = &p->attributes;
     for (uint32_t i = 0; i < o->n_attributes; i++) {
         const fby_attribute *a = &o->attributes[i];
-        if (!holds(p, o, a) || (!a->strings && a->dtype == FBY_FLOAT16))
+        if (!holds(p, a))
             continue;
         fby__write_attribute one = {.column = column, .name = a->name, .text = a->strings ? a->strings[0] : text_of(&all->texts, a)};
         one.dtype = a->strings ? FBY_DTYPE_NONE : a->dtype;
@@ -134,7 +140,7 @@ fby_status fby__pack_attributes_find(fby__pack *p, fby_error *err)
     if (p->pipeline || fby__dataset_file_count(p->ds) == 0 || fby__pack_in_memory(p))
         return FBY_OK;
     const fby_status status = fby_contents_open(p->ds, 0, &c, err);
-    if (status == FBY_E_UNSUPPORTED) { /* such as CSV: it says nothing */
+    if (status == FBY_E_UNSUPPORTED || status == FBY_E_FORMAT) { /* CSV says nothing; of what is damaged, packing names what it needs */
         fby__error_clear(err);
         return FBY_OK;
     }

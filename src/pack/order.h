@@ -11,7 +11,7 @@
  *      shuffle, sample d. By a key there is one such order for each of its values: keys.h.
  *   2. π depends on N and the seed alone. The number of buckets, which memory and tasks decide, moves no sample.
  *   3. A bucket's rows are whole units (record batches, or files, of the pack), but for the last ones of the data set: buckets are written
- *      apart from each other. By a key a bucket ends where a unit of a value does (layout.c).
+ *      apart from each other. By a key a bucket ends where a file does, or, in a large one, a batch (layout.c).
  */
 #ifndef FBY_PACK_ORDER_H
 #define FBY_PACK_ORDER_H

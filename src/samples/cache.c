@@ -23,7 +23,7 @@
 #include <string.h>
 
 #define CACHE_VERSION 6u
-#define CHOICE_VERSION 3u
+#define CHOICE_VERSION 4u
 #define MIN_SAMPLES 4096u /* reading a column for fewer, in fewer than MIN_BLOCKS, takes no longer than writing what came out */
 #define MIN_BLOCKS 64u
 #define MAX_BYTES ((size_t)1 << 30) /* larger indexes are found anew */

@@ -118,7 +118,7 @@ def test_plan_names_an_optional_output_that_is_left_out(basins, env):
     got = run_json(["plan", pipeline], env)
     assert [o["name"] for o in got["outputs"]] == ["x"]
     said = f"output 'y' is optional, and left out of all batches: column 'b' is missing in 1 of 5 files, such as '{basins}/b9.parquet'"
-    assert len(got["notes"]) == 1 and got["notes"][0].startswith(said)
+    assert len(got["notes"]) == 2 and got["notes"][0].startswith(said) and "'labels' is optional, and left out" in got["notes"][1]
     assert f"note: {said}" in run(["plan", pipeline], env).stdout
 
 

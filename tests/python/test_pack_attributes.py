@@ -42,7 +42,8 @@ def test_attributes_of_hdf5_become_those_of_each_format(rivers, tmp_path, shuffl
     for schema in (arrow, parquet):
         assert {k.decode(): v.decode() for k, v in schema.field("x").metadata.items()} == AS_TEXT
         assert schema.metadata[b"title"].decode() == OF_FILE["title"] and schema.metadata[b"version"] == b"3"
-        assert {k: v for k, v in schema.field("t").metadata.items() if not k.startswith(b"PARQUET")} == {b"axis": b"T"}
+        assert {k: v for k, v in schema.field("t").metadata.items() if not k.startswith(b"PARQUET")} == {
+            b"axis": b"T", b"units": b"days since 2000-01-01", b"calendar": b"standard"}  # numbers, not timestamps: without their unit they mean nothing
     with h5py.File(tmp_path / "hdf5/part-00000.hdf5") as f:
         assert set(f["x"].attrs) == set(OF_X)
         for name, value in OF_X.items():

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 enum { MAX_GROUPS = 4, MAX_FIELDS = 16, MAX_ROWS = 4096, MAX_LEAVES = 64, MAX_PANEL = 1 << 22, KEPT_SCRATCH = 1 << 20 };
-enum { TABLE_MEMORY = 64 << 20 }; /* as budgets bound it in the library */
+enum { TABLE_MEMORY = 8 << 20 }; /* budgets bound it in the library; here it bounds the time that fill values take */
 
 static fby__scratch scratch; /* kept from input to input, as a loader keeps it from block to block */
 

@@ -258,7 +258,7 @@ def test_lists_of_keys(tmp_path):
     for call, says in (
         (lambda: samples.split(train=ids[:5], val=ids[4:9]), f"{ids[4]} is listed twice"),
         (lambda: samples.split(train=ids[:5], val=[1, 2]), "no sample has 1, 2"),
-        (lambda: samples.split(train=ids[:5], val=0.5), "list at least one key for all parts, or give fractions"),
+        (lambda: samples.split(train=ids[:5], val=0.5), "list at least one key for all splits, or give fractions"),
         (lambda: samples.split(train=ids[:5], by="time"), "lists keys: that splits by keys"),
         (lambda: samples.split(train=0.5, val=0.6, by="groups"), "together at most 1"),
         (lambda: samples.split(train=0.999, val=0.0005, by="batch_id"), "none of the 120 samples"),

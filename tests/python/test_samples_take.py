@@ -98,7 +98,7 @@ def test_states_tell_selections_apart(ds):
         ([1, "a"], TypeError, "index must be an integer, not str"),
         ([1, True], TypeError, "must be an integer"),
         ((1, 2), TypeError, "by number, not by .1, 2.: a number, a slice, a list or array of numbers, or a mask"),
-        ("event", TypeError, "by number, not by 'event': parts are in the dict that split.. returned"),
+        ("event", TypeError, "by number, not by 'event': splits are in the dict that split.. returned"),
         (np.full(65_536, 4), ValueError, "index 4 is listed 65536 times"),
     ],
 )

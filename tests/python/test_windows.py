@@ -304,7 +304,7 @@ def test_a_constant_of_the_path_may_be_the_series(tmp_path):
         (lambda ds: ds.windows(28).split(a=0.5, by="time"), ValueError, "holds no sample"),
         (lambda ds: ds.rows().split(a=0.5, by="time"), ValueError, "name the column of the time"),
         (lambda ds: ds.rows().split(a=0.5, by="years"), ValueError, "'files', 'time', 'samples' or 'groups'"),
-        (lambda ds: ds.windows(5).split(a=0.5, by="time")["a"].split(a=0.5, by="time"), ValueError, "part by time already"),
+        (lambda ds: ds.windows(5).split(a=0.5, by="time")["a"].split(a=0.5, by="time"), ValueError, "split by time already"),
     ],
 )
 def test_what_does_not_fit_is_refused_when_it_is_said(make, error, says):

@@ -62,32 +62,14 @@ static bool choose_layout(const fby_field *field, fby__panel_layout *out)
         out->kind = FBY__PANEL_RAGGED;
         at = &at->children[0];
     }
-    out->dtype = at->dtype;
-    switch (at->kind) {
-    case FBY_KIND_NULL: out->dtype = FBY_FLOAT32; break;
-    case FBY_KIND_DECIMAL: out->dtype = FBY_FLOAT64; break;
-    case FBY_KIND_BOOL:
-    case FBY_KIND_INT:
-    case FBY_KIND_FLOAT:
-    case FBY_KIND_DATE:
-    case FBY_KIND_TIME:
-    case FBY_KIND_TIMESTAMP:
-    case FBY_KIND_DURATION: break;
-    case FBY_KIND_FIXED_BINARY:
-        if (at != field || at->byte_width > MAX_PANEL)
-            return false;
-        out->dtype = FBY_UINT8;
+    out->dtype = fby__leaf_dtype(at);
+    const bool fixed = at->kind == FBY_KIND_FIXED_BINARY, bytes = at->kind == FBY_KIND_STRING || at->kind == FBY_KIND_BINARY;
+    if (out->dtype == FBY_DTYPE_NONE || ((fixed || bytes) && at != field) || (fixed && at->byte_width > MAX_PANEL))
+        return false;
+    if (fixed)
         width = (uint64_t)at->byte_width;
-        break;
-    case FBY_KIND_STRING:
-    case FBY_KIND_BINARY:
-        if (at != field)
-            return false;
-        out->dtype = FBY_UINT8;
+    if (bytes)
         out->kind = FBY__PANEL_BYTES;
-        break;
-    default: return false;
-    }
     out->width = (uint32_t)width;
     return width > 0 && width < MAX_PANEL;
 }

@@ -89,4 +89,10 @@ uint32_t fby__schema_find_leaf(const fby__schema *schema, const char *path);
 /** The size of an axis of a field's value, counted from its end: −1 is the last. −1 when there is no such axis: of lists and scalars. */
 int64_t fby__field_axis(const fby_field *field, int32_t axis);
 
+/**
+ * The dtype that a leaf's values are decoded to where no other is asked for: UINT8 the bytes of text and binaries, FLOAT64 decimals, FLOAT32 what is
+ * null alone. FBY_DTYPE_NONE: no panel holds them.
+ */
+fby_dtype fby__leaf_dtype(const fby_field *leaf);
+
 #endif

@@ -232,6 +232,21 @@ static bool turn_to(fby__fill *f, const fby__slots *slots)
     return is_columns(f->o, f->s);
 }
 
+/* Piece k begins slots without a gap whose rows are known: which ones, and the first piece behind them. */
+static uint32_t begin_run(const taken *t, fby__fill *f, uint32_t k, uint32_t n)
+{
+    fby__slots slots = slots_of(t, k);
+    uint32_t end = k;
+    f->pointed_begin = f->pointed_end = slots.slot;
+    while (slots.slot == f->pointed_end && turn_to(f, &slots)) {
+        f->pointed_end += slots.n;
+        if (++end == n)
+            break;
+        slots = slots_of(t, end);
+    }
+    return end > k ? end : k + 1;
+}
+
 /*
  * One output. Where the rows of all pieces lie is found first: while one piece's rows are copied the next one's are fetched, whatever source
  * those are of. The pieces of a mixture are short.
@@ -246,15 +261,8 @@ static fby_status gather_output(const taken *t, uint32_t output, uint32_t ragged
             point(&f, &slots);
     }
     for (uint32_t k = 0, run = 0; k < n; k++) {
-        if (k == run) { /* of slots without a gap whose rows are known, the first */
-            fby__slots next = slots_of(t, run);
-            f.pointed_begin = f.pointed_end = next.slot;
-            while (run < n && (next = slots_of(t, run)).slot == f.pointed_end && turn_to(&f, &next)) {
-                f.pointed_end += next.n;
-                run++;
-            }
-            run = run == k ? k + 1 : run;
-        }
+        if (k == run)
+            run = begin_run(t, &f, k, n);
         const fby__slots slots = slots_of(t, k);
         (void)turn_to(&f, &slots);
         FBY__TRY(fby__batch_output_varies(f.o) ? fby__fill_varying(&f, ragged, &slots, err) : fill_dense(&f, &slots, err));

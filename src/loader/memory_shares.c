@@ -67,24 +67,24 @@ void fby__loader_want(fby_loader *l)
                               .rest_bytes = fby__loader_all_kept_bytes(l) - m->minimum_bytes};
 }
 
+static bool gives(const fby_loader *l, uint64_t budget, uint64_t depth, uint64_t rest)
+{
+    const fby__shares s = shares_of(l, budget);
+    return s.depth_bytes >= depth && s.rest_bytes >= rest;
+}
+
 /* The least budget from `lo` up that gives so much to batches in flight, and leaves so much. */
 static uint64_t least_budget(const fby_loader *l, uint64_t lo, uint64_t depth, uint64_t rest)
 {
     uint64_t hi = lo = fby__max_u64(lo, 1);
-    fby__shares s;
-    while ((s = shares_of(l, hi)).depth_bytes < depth || s.rest_bytes < rest) {
-        if (hi >= (uint64_t)1 << 62)
-            break;
+    for (; hi < (uint64_t)1 << 62 && !gives(l, hi, depth, rest); hi *= 2)
         lo = hi + 1;
-        hi *= 2;
-    }
     while (lo < hi) {
         const uint64_t mid = lo + (hi - lo) / 2;
-        s = shares_of(l, mid);
-        if (s.depth_bytes < depth || s.rest_bytes < rest)
-            lo = mid + 1;
-        else
+        if (gives(l, mid, depth, rest))
             hi = mid;
+        else
+            lo = mid + 1;
     }
     return hi;
 }

@@ -105,9 +105,9 @@ fby_status fby__classify_column(const fby__loader_source *in, const fby_output *
 {
     const fby_field *leaf = c->leaf;
     int repeats = repeats_to(fby_dataset_schema(in->ds), leaf);
-    *out =
-        (fby__row_value){.kind = repeats == 1 ? FBY__PANEL_RAGGED : FBY__PANEL_DENSE, .width = 1, .item_elements = 1, .dtype = leaf->dtype};
-    if (repeats > 1 || leaf->n_children)
+    *out = (fby__row_value){
+        .kind = repeats == 1 ? FBY__PANEL_RAGGED : FBY__PANEL_DENSE, .width = 1, .item_elements = 1, .dtype = fby__leaf_dtype(leaf)};
+    if (repeats > 1 || leaf->n_children || out->dtype == FBY_DTYPE_NONE)
         return not_a_tensor(spec, c->field, leaf, err);
     bool fits = true, in_list = false;
     for (const fby_field *at = c->field; at != leaf; at = step_to(at, leaf)) { /* through structs: arrays of compounds */
@@ -116,28 +116,11 @@ fby_status fby__classify_column(const fby__loader_source *in, const fby_output *
             fits &= add_axis(out, at->list_size) && (repeats == 0 || in_list); /* arrays in a list, no lists in an array */
     }
     bool is_array = out->n_axes > 0;
-    switch (leaf->kind) {
-    case FBY_KIND_NULL: out->dtype = FBY_FLOAT32; break;
-    case FBY_KIND_DECIMAL: out->dtype = FBY_FLOAT64; break;
-    case FBY_KIND_BOOL:
-    case FBY_KIND_INT:
-    case FBY_KIND_FLOAT:
-    case FBY_KIND_DATE:
-    case FBY_KIND_TIME:
-    case FBY_KIND_TIMESTAMP:
-    case FBY_KIND_DURATION: break;
-    case FBY_KIND_FIXED_BINARY:
-        out->dtype = FBY_UINT8;
+    out->text = leaf->kind == FBY_KIND_STRING;
+    if (leaf->kind == FBY_KIND_FIXED_BINARY)
         fits &= !is_array && add_axis(out, leaf->byte_width);
-        break;
-    case FBY_KIND_STRING:
-    case FBY_KIND_BINARY:
-        out->dtype = FBY_UINT8;
+    else if (out->text || leaf->kind == FBY_KIND_BINARY)
         out->kind = FBY__PANEL_BYTES;
-        out->text = leaf->kind == FBY_KIND_STRING;
-        break;
-    default: return not_a_tensor(spec, c->field, leaf, err);
-    }
     if (!fits || (out->kind == FBY__PANEL_BYTES && (out->n_axes || repeats == 1)) ||
         (out->kind == FBY__PANEL_RAGGED && is_array && !fby__lists_may_hold_arrays(in->ds)))
         return not_a_tensor(spec, c->field, leaf, err);

@@ -6,11 +6,10 @@
  * wrote the file, what a pack says of its own source, lists of columns where some were chosen, and what is of the first of several files alone. Of
  * samples, whose outputs are made anew, nothing holds.
  */
-#include "base/dtype.h"
+#include "block/convert.h"
 #include "dataset/dataset.h"
 #include "pack/pack_impl.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define MOST_NUMBERS 1024u
@@ -56,36 +55,10 @@ static bool holds(const fby__pack *p, const fby_attribute *a)
            !(fby__dataset_file_count(p->ds) > 1 && is_one_of(a->name, OF_A_FILE, sizeof OF_A_FILE / sizeof *OF_A_FILE));
 }
 
-/* Digits enough for the same number again. */
 static int put_number(fby__buf *b, const fby_attribute *a, uint64_t i)
 {
     char text[40];
-    const uint8_t *at = (const uint8_t *)a->data + i * fby_dtype_bytes(a->dtype);
-    int n;
-    switch (a->dtype) {
-    case FBY_INT8: n = snprintf(text, sizeof text, "%d", *(const int8_t *)at); break;
-    case FBY_INT16: n = snprintf(text, sizeof text, "%d", (int16_t)fby__load_u16(at)); break;
-    case FBY_INT32: n = snprintf(text, sizeof text, "%d", (int32_t)fby__load_u32(at)); break;
-    case FBY_INT64: n = snprintf(text, sizeof text, "%lld", (long long)fby__load_u64(at)); break;
-    case FBY_UINT8: n = snprintf(text, sizeof text, "%u", *at); break;
-    case FBY_UINT16: n = snprintf(text, sizeof text, "%u", fby__load_u16(at)); break;
-    case FBY_UINT32: n = snprintf(text, sizeof text, "%u", fby__load_u32(at)); break;
-    case FBY_UINT64: n = snprintf(text, sizeof text, "%llu", (unsigned long long)fby__load_u64(at)); break;
-    case FBY_FLOAT32: {
-        float v;
-        memcpy(&v, at, sizeof v);
-        n = snprintf(text, sizeof text, "%.9g", (double)v);
-        break;
-    }
-    case FBY_FLOAT64: {
-        double v;
-        memcpy(&v, at, sizeof v);
-        n = snprintf(text, sizeof text, "%.17g", v);
-        break;
-    }
-    default: n = 0; break;
-    }
-    return fby__buf_put(b, text, (size_t)n);
+    return fby__buf_put(b, text, fby__value_text(a->dtype, (const uint8_t *)a->data + i * fby_dtype_bytes(a->dtype), text, sizeof text));
 }
 
 /* NULL: no memory. */

@@ -47,12 +47,8 @@ static fby_status write_metadata(const fby__pack *p, fby__writer *writer, const 
 static fby_status write_file(fby__pack *p, fby__pack_source *source, uint64_t file, uint64_t end, fby_error *err)
 {
     fby__pack_out out = {.fd = -1};
-    const fby__write_options options = {.attributes = p->attributes.list,
-                                        .n_attributes = p->attributes.n,
-                                        .codec = p->codec,
-                                        .file = &out.fd,
-                                        .rows = fby__pack_file_begin(p, file + 1) - fby__pack_file_begin(p, file),
-                                        .batch_rows = p->batch_rows};
+    const uint64_t rows = fby__pack_file_begin(p, file + 1) - fby__pack_file_begin(p, file);
+    const fby__write_options options = fby__pack_write_options(p, &out.fd, rows, p->batch_rows);
     fby__writer *writer = NULL;
     char *name = fby__pack_file_name(p, file);
     fby_status status = name ? fby__pack_out_open(p->work, name, &out, err) : fby__fail_nomem(err, "a pack");

@@ -76,12 +76,7 @@ static fby_status write_one(const fby__pack *p, const struct ArrowArray *block, 
                             double *out_seconds, fby_error *err)
 {
     const int file = memfd_create("forebay-pack", MFD_CLOEXEC);
-    const fby__write_options options = {.attributes = p->attributes.list,
-                                        .n_attributes = p->attributes.n,
-                                        .codec = p->codec,
-                                        .file = &file,
-                                        .rows = rows,
-                                        .batch_rows = batch_rows};
+    const fby__write_options options = fby__pack_write_options(p, &file, rows, batch_rows);
     const uint64_t began = fby__now_ns();
     uint64_t bytes = 0; /* to the sink; HDF5 has its own in the file */
     fby__key_value metadata[FBY__PACK_METADATA];

@@ -149,6 +149,17 @@ fby_status fby__pack_describe(fby__pack *p, bool manifest, fby_error *err);
 /** What every file of the pack says of itself; how many. Borrowed from the pack. */
 size_t fby__pack_metadata(const fby__pack *p, fby__key_value out[FBY__PACK_METADATA]);
 
+/** How a file of so many rows is written, into *file. */
+static inline fby__write_options fby__pack_write_options(const fby__pack *p, const int *file, uint64_t rows, uint64_t batch_rows)
+{
+    return (fby__write_options){.attributes = p->attributes.list,
+                                .n_attributes = p->attributes.n,
+                                .codec = p->codec,
+                                .file = file,
+                                .rows = rows,
+                                .batch_rows = batch_rows};
+}
+
 /* ---- attributes.c ---- */
 
 /** p->attributes, once the layout is known: of the source's first file, as far as they still hold of the pack. */

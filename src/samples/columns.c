@@ -35,7 +35,7 @@ static fby_status choose_layout(fby__read_column *c, fby_error *err)
     uint64_t width = 1;
     for (; at->kind == FBY_KIND_FIXED_LIST && at->n_children == 1 && c->as == FBY__READ_DROP; at = &at->children[0])
         width *= at->list_size > 0 ? (uint64_t)at->list_size : 0;
-    fby_dtype dtype = leaf->dtype;
+    fby_dtype dtype = fby__leaf_dtype(leaf);
     fby__panel_kind kind = FBY__PANEL_DENSE;
     switch (leaf->kind) {
     case FBY_KIND_FLOAT:
@@ -44,20 +44,13 @@ static fby_status choose_layout(fby__read_column *c, fby_error *err)
     case FBY_KIND_TIME:
     case FBY_KIND_TIMESTAMP:
     case FBY_KIND_DURATION: dtype = number_dtype(c->as, leaf); break;
-    case FBY_KIND_DECIMAL: dtype = FBY_FLOAT64; break;
-    case FBY_KIND_NULL: dtype = FBY_FLOAT32; break;
-    case FBY_KIND_BOOL: break;
-    case FBY_KIND_FIXED_BINARY:
-        dtype = FBY_UINT8;
-        width *= (uint64_t)leaf->byte_width;
-        break;
+    case FBY_KIND_FIXED_BINARY: width *= (uint64_t)leaf->byte_width; break;
     case FBY_KIND_STRING:
-    case FBY_KIND_BINARY:
-        dtype = FBY_UINT8;
-        kind = FBY__PANEL_BYTES;
-        break;
-    default: return fby__read_column_refuse(c, WHAT[c->as], err);
+    case FBY_KIND_BINARY: kind = FBY__PANEL_BYTES; break;
+    default: break;
     }
+    if (dtype == FBY_DTYPE_NONE)
+        return fby__read_column_refuse(c, WHAT[c->as], err);
     bool time_fits = leaf->kind != FBY_KIND_BOOL && leaf->kind != FBY_KIND_DECIMAL && leaf->kind != FBY_KIND_FIXED_BINARY;
     if (at != leaf || width == 0 || width > 1u << 20 || (kind == FBY__PANEL_BYTES && width > 1) ||
         (c->as == FBY__READ_TIME && (!time_fits || kind != FBY__PANEL_DENSE)) || (c->as == FBY__READ_KEY && leaf->kind == FBY_KIND_DECIMAL))

@@ -19,6 +19,7 @@ CASES = [
 ]
 SIZES = {
     "hydrology": ["hydrology", "--scale", "bench"],
+    "jets": ["jets", "--scale", "bench"],
     "neutrino": ["neutrino", "--scale", "bench"],
     "linkage_million": ["linkage", "--scale", "bench"],
     "leak": ["leak", "--scale", "bench"],

@@ -316,7 +316,7 @@ def diagnose(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loa
     data, asks = make(recipe, folder, args, loader), forebay.lightning.Diagnose(args.seconds, verbose=False)
     trainer_of(args, callbacks=[asks], max_epochs=1, limit_train_batches=1).fit(task, **given(data))
     page = folder / f"diagnosis-{loader}.html"
-    page.write_text(f"<!doctype html><meta charset='utf-8'><title>{recipe.name}: {loader}</title>{asks.diagnosis._repr_html_()}")
+    asks.diagnosis.html(page, f"{recipe.name}: {loader}")
     print(f"{loader}\n{asks.diagnosis}\npage    {page}")
     if isinstance(data, fb.Loader):
         data.report().html(folder / f"report-{loader}.html")

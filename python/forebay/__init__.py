@@ -57,7 +57,6 @@ from ._make_columns import expr, group_channels, ngram_vocabulary, ngrams
 from ._mix import Mix, mix
 from ._outputs import Column, Index, Literal, col, is_repeat, lit, n_rows, row_index, sample_index, segment_ids, source
 from ._pipeline import Pipeline, pipeline
-from ._report import Cure, Epoch, Report, SourceReport, Span
 from ._samples import Samples
 from ._schema import Field, Schema
 from ._sequences import Bytes, Padded, Ragged, Strings
@@ -68,6 +67,7 @@ if TYPE_CHECKING:
     from ._diagnose import BatchSize, Diagnosis, diagnose
     from ._nvml import Gpu
     from ._pack import Pack, PackTask, pack, pack_task, pack_tasks
+    from ._report import Cure, Epoch, Report, SourceReport, Span
     from ._versions import show_versions
 
 __all__ = [
@@ -164,6 +164,7 @@ _LATER = {
     **dict.fromkeys(("BatchSize", "Diagnosis", "diagnose"), "_diagnose"),
     "Gpu": "_nvml",
     **dict.fromkeys(("Pack", "PackTask", "pack", "pack_task", "pack_tasks"), "_pack"),
+    **dict.fromkeys(("Cure", "Epoch", "Report", "SourceReport", "Span"), "_report"),
     "show_versions": "_versions",
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import sys
@@ -203,12 +202,19 @@ def outside() -> int:
     return level
 
 
+def nearest(name: str, names: Iterable[str], cutoff: float, n: int = 1) -> list[str]:
+    """The n names at most that `name` may have been meant for, the closest first."""
+    import difflib  # only when something was misspelt: import forebay stays quick
+
+    return difflib.get_close_matches(name, list(names), n, cutoff)
+
+
 def unknown_argument(function: str, name: str, names: Iterable[str], words: dict[str, str] | None = None) -> TypeError:
     """The TypeError for an argument that the function does not have."""
     if words and name in words:
         return TypeError(f"{function}() has no argument {name!r}: {words[name]}")
     plain = {known.replace("_", ""): known for known in names}
-    near = difflib.get_close_matches(name.replace("_", "").lower(), plain, 1, 0.7)
+    near = nearest(name.replace("_", "").lower(), plain, 0.7)
     said = f": did you mean {plain[near[0]]!r}?" if near else f"; it has {', '.join(plain.values()) or 'none'}"
     return TypeError(f"{function}() has no argument {name!r}{said}")
 
@@ -217,13 +223,11 @@ def advised(name: str | None = None, words: dict[str, str] | None = None) -> Cal
     """A decorator: the error for an argument that the function does not have says what to write instead."""
 
     def decorate(function: F) -> F:
-        kinds = inspect.Parameter
-        names = [p.name for p in inspect.signature(function).parameters.values() if p.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)]
-        known = frozenset(names)
-        shown = [p for p in names if p not in ("self", "samples")]
-        by_name = [p.name for p in inspect.signature(function).parameters.values() if p.kind == kinds.KEYWORD_ONLY]
-        several = any(p.kind == kinds.VAR_POSITIONAL for p in inspect.signature(function).parameters.values())
-        by_place = len(names) - len(by_name)
+        code = inspect.unwrap(function).__code__  # inspect.signature() of every method would take as long as the rest of the import
+        by_place = code.co_argcount
+        names = code.co_varnames[: by_place + code.co_kwonlyargcount]
+        by_name, several = names[by_place:], code.co_flags & inspect.CO_VARARGS
+        known, shown = frozenset(names), [p for p in names if p not in ("self", "samples")]
 
         @functools.wraps(function)
         def call(*args: Any, **options: Any) -> Any:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import dataclasses
 import html
 import json
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from . import _nvml, _step
+from . import _html, _nvml, _step
 from ._loader import Loader, Twin
 from ._report import Cure, Report
 from ._sizes import bar, batch_size_of, count, format_bytes, format_ns
@@ -117,6 +118,16 @@ class Diagnosis:
         """All attributes as a JSON object."""
         return json.dumps(self.to_dict(), indent=2)
 
+    def save(self, path: "str | os.PathLike[str]") -> None:
+        """Write it as JSON."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.to_json() + "\n")
+
+    def html(self, path: "str | os.PathLike[str]", title: str = "Forebay diagnosis") -> None:
+        """Write it as one HTML page, which needs no network."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(_html.table_page(title, self._repr_html_()))
+
     def _rows(self) -> list[tuple[str, str, float | None, str]]:
         """(label, value, share, remark) of the table."""
         first = format_ns(round(self.first_batch * 1e9))
@@ -167,7 +178,7 @@ class Diagnosis:
             return "" if share is None else f'<meter min="0" max="1" value="{min(share, 1):.3f}"></meter> {share:.0%}'
 
         rows = "".join(
-            f"<tr><td>{html.escape(label).replace('  ', '&emsp;')}</td><td style='text-align:right'>{html.escape(value)}</td>"
+            f"<tr><td style='white-space:nowrap'>{html.escape(label).replace('  ', '&emsp;')}</td><td style='text-align:right'>{html.escape(value)}</td>"
             f"<td>{meter(share)}</td><td>{html.escape(more)}</td></tr>"
             for label, value, share, more in self._rows()
         )

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ._loader import Loader
-from ._report import Report
 
 if TYPE_CHECKING:
+    from ._report import Report
     from ._samples import Samples
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import html
 
+_TABLE = "table { border-spacing: 12px 5px; margin: 0 -12px; font-size: 14px; }\nth { text-align: left; vertical-align: top; }\nmeter { width: 12em; }\n"
 _PLACE = '<script id="report" type="application/json">{}</script>'
 
 
@@ -22,6 +23,16 @@ def page(report: str) -> str:
     """The page of a report that is given as JSON."""
     before, after = _template()
     return before + _PLACE.replace("{}", report.replace("<", "\\u003c")) + after
+
+
+def table_page(title: str, table: str) -> str:
+    """A page with a report's styles around an HTML table."""
+    head, end, _ = _template()[0].partition("</style>")
+    said = html.escape(title)
+    return (
+        f"{head.replace('<title>Forebay report', f'<title>{said}')}{_TABLE}{end}\n</head>\n<body>\n<main>\n<h1>{said}</h1>\n"
+        f"<section>{table}</section>\n</main>\n</body>\n</html>\n"
+    )
 
 
 def frame(report: str, text: str) -> str:

@@ -21,13 +21,13 @@ from ._delivery import OutputInfo
 from ._forebay import printable
 from ._log import log
 from ._ranks import detected_rank, local_world_size
-from ._report import Report
 from ._sizes import count, memory as parse_memory, part as parse_part, superbatch as parse_superbatch
 from ._torch_memory import TorchMemory
 from ._write import write_yaml
 
 if TYPE_CHECKING:
     from ._mix import Mix
+    from ._report import Report
     from ._samples import Samples
 
 _SHUFFLE = {True: "superbatch", False: "none", None: "none"}
@@ -516,8 +516,10 @@ class Loader(Known):
         """
         write_yaml(self, path)
 
-    def report(self) -> Report:
+    def report(self) -> "Report":
         """Where the time went so far; ``print()`` it."""
+        from ._report import Report
+
         spans, values = _trace.since(self._spans_before), self._core.report()
         self._torch_memory.note(self._epoch)
         values["epochs"] = self._torch_memory.added(values["epochs"])

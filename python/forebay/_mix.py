@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any, Union
 
 from . import _forebay, _output_rows
-from ._advice import MIX_ATTRIBUTES, MIX_WORDS, TORCH_MIX, Known, advised, refuse_torch
+from ._advice import MIX_ATTRIBUTES, MIX_WORDS, TORCH_MIX, Known, advised, nearest, refuse_torch
 from ._dataset import Dataset
 from ._forebay import printable
 from ._loader import Loader
@@ -150,7 +149,7 @@ def _same_names(given: Mapping[Any, Any], sources: Mapping[str, Any], what: str)
     """Refuse a mapping that is not by the names of all sources."""
     for name in given:
         if name not in sources:
-            near = difflib.get_close_matches(str(name), list(sources), 1, 0.6)
+            near = nearest(str(name), sources, 0.6)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(map(repr, sources))}"
             raise ValueError(f"{what}: {name!r} is no source of the mixture: {hint}")
     for name in sources:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import array
-import difflib
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Union, overload
 
 from . import _forebay, _hints, _options, _output_rows
-from ._advice import SAMPLES_WORDS, SELECT_WORDS, TORCH_SAMPLES, Known, advised, named_parts, outside, refuse_torch
+from ._advice import SAMPLES_WORDS, SELECT_WORDS, TORCH_SAMPLES, Known, advised, named_parts, nearest, outside, refuse_torch
 from ._loader import Loader
 from ._sizes import count
 from ._sources import progress_of
@@ -265,7 +264,7 @@ class Samples(Known):
             raise ValueError("name the splits and their fractions: split(train=0.8, val=0.2)")
         whole = sum(part for name, part in splits.items() if name not in lists)
         for name, part in splits.items():
-            near = difflib.get_close_matches(name, ("by", "seed", "stratify", "time", "unknown"), 1, 0.7)
+            near = nearest(name, ("by", "seed", "stratify", "time", "unknown"), 0.7)
             if name not in lists and (not part > 0 or (near and whole > 1)):
                 raise ValueError(f"{name}={part!r}: fractions are above 0 and together at most 1{f'; did you mean {near[0]}=?' if near else ''}")
         column = None if by in _SPLITS else by

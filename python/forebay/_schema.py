@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, overload
 
+from ._advice import nearest
 from ._forebay import printable
 
 
@@ -84,7 +84,7 @@ class Schema(Sequence[Field]):
             return self._fields[key]
         field = self._index().get(key)
         if field is None:
-            close = difflib.get_close_matches(key, self._index(), 3)
+            close = nearest(key, self._index(), 0.6, 3)
             raise KeyError(f"no column {key!r}" + (f"; did you mean {', '.join(map(repr, close))}?" if close else ""))
         return field
 

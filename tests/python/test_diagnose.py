@@ -292,7 +292,7 @@ def test_a_batch_size_that_does_not_fit_is_said():
     assert found.batch_sizes[1].samples_per_s is None and "out of memory" in str(found)
 
 
-def test_the_table_aligns_and_speaks_html_and_json(ds):
+def test_the_table_aligns_and_speaks_html_and_json(ds, tmp_path):
     loader = ds.loader({"x": "x"}, batch_size=100, framework="numpy")
     found = fb.diagnose(lambda batch: time.sleep(0.002), loader, seconds=0.3, batch_sizes=(100,))
     lines = str(found).splitlines()
@@ -304,6 +304,12 @@ def test_the_table_aligns_and_speaks_html_and_json(ds):
     assert said["limit"] == found.limit and said["ceiling"] == found.ceiling and said["batch_sizes"][0]["batch_size"] == 100
     page = found._repr_html_()
     assert page.startswith("<table>") and page.count("<tr>") == page.count("</tr>") and "step alone" in page
+    found.save(tmp_path / "found.json")
+    assert json.loads((tmp_path / "found.json").read_text()) == said
+    found.html(tmp_path / "found.html", "a <small> model")
+    whole = (tmp_path / "found.html").read_text()
+    assert whole.startswith("<!doctype html>") and page in whole and "prefers-color-scheme: dark" in whole
+    assert "<title>a &lt;small&gt; model</title>" in whole and "<script" not in whole and "http" not in whole
 
 
 def test_what_cannot_be_measured_is_refused(ds):

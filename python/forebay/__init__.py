@@ -28,7 +28,7 @@ from ._batch import Batch
 from ._class_map import class_map
 from ._contents import Attributes, Contents, Object
 from ._dataset import Dataset, Selection, open
-from ._delivery import OutputInfo
+from ._delivery import OutputInfo, SourceInfo
 from ._files import Block, Chunk, File
 from ._fit import GroupedMoments, Moment, Moments, fit
 from ._forebay import (
@@ -50,7 +50,7 @@ from ._forebay import (
     Tensor,
     UnsupportedError,
 )
-from ._loader import Loader, SourceInfo
+from ._loader import Loader
 from ._log import start as _start_log
 from ._lookup import Lookup, encode, lookup
 from ._make_columns import expr, group_channels, ngram_vocabulary, ngrams

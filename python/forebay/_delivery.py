@@ -44,6 +44,24 @@ class OutputInfo(NamedTuple):
     steps: tuple[int, int] | None = None
 
 
+class SourceInfo(NamedTuple):
+    """What an epoch has of a source of a mixture.
+
+    Attributes
+    ----------
+    samples : int
+        How many of its samples come, over all ranks, those that come again included; repeats that fill up the last batch are not counted.
+    left : int
+        Samples of the source that do not come.
+    passes : int
+        How often the source is begun: with 2, some of its samples come twice.
+    """
+
+    samples: int
+    left: int
+    passes: int
+
+
 def describe(outputs: list[tuple[Any, ...]], rows: dict[str, Any], sources: list[str] | None) -> dict[str, OutputInfo]:
     """What is delivered, by name. `outputs`: as the extension lists them; `rows`: what was asked for, by name; `sources`: names of a mixture's."""
     return {name: OutputInfo(*rest, names=names_of(rows.get(name), sources), steps=steps if steps[1] else None) for name, *rest, steps in outputs}

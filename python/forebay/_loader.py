@@ -12,12 +12,12 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from . import _delivery, _forebay, _hints, _options, _state, _trace, _transform
 from ._advice import LOADER_ATTRIBUTES, LOADER_WORDS, TORCH_LOADER, Known, advised, outside, refuse_torch
 from ._batch import check_device, to_device
-from ._delivery import OutputInfo
+from ._delivery import OutputInfo, SourceInfo
 from ._forebay import printable
 from ._log import log
 from ._ranks import detected_rank, local_world_size
@@ -43,24 +43,6 @@ def _close_all() -> None:
         for core in list(_live):
             core.close_at_exit()
         _transform.join_all()
-
-
-class SourceInfo(NamedTuple):
-    """What an epoch has of a source of a mixture.
-
-    Attributes
-    ----------
-    samples : int
-        How many of its samples come, over all ranks, those that come again included; repeats that fill up the last batch are not counted.
-    left : int
-        Samples of the source that do not come.
-    passes : int
-        How often the source is begun: with 2, some of its samples come twice.
-    """
-
-    samples: int
-    left: int
-    passes: int
 
 
 class Loader(Known):

@@ -185,4 +185,36 @@ static inline fby__h5_file *open_golden_tree(const char *name, fby__h5_tree *tre
     return f;
 }
 
+/* ---- B-trees 2 ---- */
+
+#define NODE_BYTES 64u
+#define RECORD_BYTES 12u
+#define TREE_HEADER_BYTES 38u
+
+static inline void put_tree_header(image *im, uint64_t at, uint8_t type, unsigned depth, uint64_t root, unsigned n, uint64_t total)
+{
+    pen p = pen_at(im, at);
+    p_text(&p, "BTHD");
+    p_uint(&p, 0, 1);
+    p_uint(&p, type, 1);
+    p_uint(&p, NODE_BYTES, 4);
+    p_uint(&p, RECORD_BYTES, 2);
+    p_uint(&p, depth, 2);
+    p_uint(&p, 40 << 8 | 100, 2);
+    p_uint(&p, root, 8);
+    p_uint(&p, n, 2);
+    p_uint(&p, total, 8);
+    p_checksum(&p);
+}
+
+/** A node whose bytes are changed and whose checksum is right again. */
+static inline void amend(image *im, uint64_t node, size_t bytes, size_t at, uint64_t v, unsigned n)
+{
+    pen p = pen_at(im, node + at);
+    p_uint(&p, v, n);
+    p = pen_at(im, node);
+    p.at = node + bytes - 4;
+    p_checksum(&p);
+}
+
 #endif

@@ -18,6 +18,15 @@
 #define GOLDEN FBY_SOURCE_DIR "/tests/golden/parquet/"
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
+static const char *const GOLDEN_FILES[] = {"flat_v1_two_groups.parquet",
+                                           "pages_v1.parquet",
+                                           "pages_v1_offset_index.parquet",
+                                           "nested_v2.parquet",
+                                           "nested_v1.parquet",
+                                           "every_type.parquet",
+                                           "int96.parquet",
+                                           "no_rows.parquet"};
+
 static inline fby__buf read_golden(const char *name)
 {
     char path[512];

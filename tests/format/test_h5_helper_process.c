@@ -2,19 +2,12 @@
  * The helper program as a process that dies, hangs, lies or is not there: clear errors, the next request works, and no process,
  * descriptor or lock is left behind. Programs that lie are this test itself, started as the program with FOREBAY_TEST_STAND_IN.
  */
-#include "format/h5_stand_in.h"
+#include "format/h5_helper_process.h"
 
-#include "support/files.h"
-
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 /* ---- programs that lie ---- */
 
@@ -109,79 +102,6 @@ static int stand_in(const char *what)
         }
     }
     return 0;
-}
-
-/* ---- what is left behind ---- */
-
-static int g_descriptors;
-
-static int setup(void **state)
-{
-    (void)unsetenv("FOREBAY_HDF5_HELPER");
-    (void)unsetenv("FOREBAY_TEST_STAND_IN");
-    fby__h5_helper_set_timeout(0);
-    g_descriptors = count_descriptors();
-    return setup_dir(state);
-}
-
-static int teardown(void **state)
-{
-    fby__h5_helper_stop();
-    int status;
-    if (waitpid(-1, &status, WNOHANG) >= 0 || errno != ECHILD) {
-        print_error("a process is left behind\n");
-        return -1;
-    }
-    if (count_descriptors() != g_descriptors) {
-        print_error("%d descriptors, %d before\n", count_descriptors(), g_descriptors);
-        return -1;
-    }
-    return teardown_dir(state);
-}
-
-static fby_status try_read_of(const char *path, fby_error *err)
-{
-    int32_t v[16] = {0};
-    fby_status r = fby__h5_helper_read(path, "/filters/scale_offset_int", 0, 1, (uint64_t[]){5}, (uint64_t[]){4}, FBY_INT32, v, 16, err);
-    for (int i = 0; r == FBY_OK && i < 4; i++)
-        assert_int_equal(v[i], 1005 + i);
-    return r;
-}
-
-static fby_status try_read(fby_error *err) { return try_read_of(GOLDEN("types.h5"), err); }
-
-static void must_read(void)
-{
-    fby_error err;
-    check_ok(try_read(&err), &err);
-}
-
-static void *read_in_thread(void *err)
-{
-    (void)try_read(err);
-    return NULL;
-}
-
-/* Never 0, which as an argument of kill() is this test and all around it. */
-static pid_t running(void)
-{
-    pid_t pid = fby__h5_helper_pid();
-    assert_true(pid > 0);
-    return pid;
-}
-
-/* A read that is on its way to the program, which stands still, and the lock with the read: nobody may ask for the pid meanwhile. */
-static pthread_t begin_read(fby_error *err)
-{
-    pthread_t t;
-    siginfo_t info;
-    const pid_t pid = running();
-    *err = (fby_error){0};
-    assert_int_equal(kill(pid, SIGSTOP), 0);
-    assert_int_equal(waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOWAIT), 0); /* until then it may still take a request */
-    assert_int_equal(pthread_create(&t, NULL, read_in_thread, err), 0);
-    (void)usleep(50000); /* more than it takes to send: if not, the read is simply killed a little earlier */
-    return t;
 }
 
 /* ---- death ---- */
@@ -478,137 +398,11 @@ static void signs_of_life_without_end_come_to_an_end(void **state)
     assert_true(fby__now_ns() - begin < 60u * UINT64_C(1000000000));
 }
 
-/* ---- threads and forks ---- */
-
-static void *read_often(void *unused)
-{
-    (void)unused;
-    for (int i = 0; i < 25; i++)
-        must_read();
-    return NULL;
-}
-
-static void threads_take_turns(void **state)
-{
-    (void)state;
-    pthread_t t[4];
-    for (int i = 0; i < 4; i++)
-        assert_int_equal(pthread_create(&t[i], NULL, read_often, NULL), 0);
-    for (int i = 0; i < 4; i++)
-        assert_int_equal(pthread_join(t[i], NULL), 0);
-}
-
-static int in_child(pid_t of_parent)
-{
-    fby_error err;
-    if (fby__h5_helper_pid() != 0)
-        return 1;
-    if (try_read(&err) != FBY_OK)
-        return 2;
-    return fby__h5_helper_pid() == of_parent ? 3 : 0;
-}
-
-static void check_fork(pid_t pid)
-{
-    int status;
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0)
-        _exit(in_child(pid));
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
-}
-
-static void a_forked_child_has_a_program_of_its_own(void **state)
-{
-    (void)state;
-    must_read();
-    pid_t pid = running();
-    check_fork(pid);
-    must_read();
-    assert_int_equal(fby__h5_helper_pid(), pid); /* the child's end was no concern of it */
-    fby_error err;
-    pthread_t t = begin_read(&err); /* the lock is held while the child is made */
-    check_fork(pid);
-    assert_int_equal(kill(pid, SIGCONT), 0);
-    assert_int_equal(pthread_join(t, NULL), 0);
-    check_ok(err.code, &err);
-    assert_int_equal(fby__h5_helper_pid(), pid);
-}
-
-/* The program of a process that dies ends, even while it is stuck. */
-static void a_program_does_not_outlive_its_client(void **state)
-{
-    (void)state;
-    int pipes[2];
-    assert_int_equal(pipe(pipes), 0);
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        fby_error err;
-        (void)try_read(&err);
-        pid_t pid = fby__h5_helper_pid();
-        _exit(write(pipes[1], &pid, sizeof pid) == sizeof pid ? 0 : 1);
-    }
-    int status;
-    pid_t pid;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(read(pipes[0], &pid, sizeof pid), sizeof pid);
-    assert_true(pid > 0);
-    char stat[64];
-    (void)snprintf(stat, sizeof stat, "/proc/%d/stat", (int)pid);
-    for (int i = 0; i < 1000; i++) { /* gone, or a zombie that nobody collects here */
-        char line[512] = "";
-        FILE *f = fopen(stat, "r");
-        size_t n = f ? fread(line, 1, sizeof line - 1, f) : 0;
-        if (f)
-            (void)fclose(f);
-        line[n] = 0;
-        const char *name_end = strrchr(line, ')');
-        if (!name_end || name_end[2] == 'Z' || name_end[2] == 'X') {
-            (void)close(pipes[0]);
-            (void)close(pipes[1]);
-            return;
-        }
-        (void)usleep(5000);
-    }
-    fail_msg("the program is still there");
-}
-
-/* What the user's process has open, with or without close-on-exec, is not the program's. */
-static void the_program_inherits_nothing(void **state)
-{
-    (void)state;
-    int mine = open("/dev/zero", O_RDONLY); /* inheritable */
-    int high = fcntl(mine, F_DUPFD, 200);
-    must_read();
-    char folder[64], link[400], target[300];
-    (void)snprintf(folder, sizeof folder, "/proc/%d/fd", (int)fby__h5_helper_pid());
-    DIR *d = opendir(folder);
-    assert_non_null(d);
-    for (const struct dirent *e; (e = readdir(d)) != NULL;) {
-        (void)snprintf(link, sizeof link, "%s/%s", folder, e->d_name);
-        ssize_t n = readlink(link, target, sizeof target - 1);
-        if (n <= 0)
-            continue;
-        target[n] = 0;
-        if (!strcmp(target, "/dev/null") || !strncmp(target, "socket:", 7) || strstr(target, "types.h5") ||
-            strstr(target, "memfd:forebay-hdf5"))
-            continue;
-        fail_msg("descriptor %s is %s", e->d_name, target);
-    }
-    (void)closedir(d);
-    (void)close(mine);
-    (void)close(high);
-}
-
 int main(void)
 {
     const char *what = getenv("FOREBAY_TEST_STAND_IN");
     if (what)
         return stand_in(what);
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(a_program_killed_twice_in_a_read_is_an_error_and_is_replaced),
         TEST(a_program_killed_once_is_tried_again),
@@ -625,10 +419,6 @@ int main(void)
         TEST(what_the_kernel_lacks_is_what_the_program_says),
         TEST(answers_that_make_no_sense_are_errors),
         TEST(signs_of_life_without_end_come_to_an_end),
-        TEST(threads_take_turns),
-        TEST(a_forked_child_has_a_program_of_its_own),
-        TEST(a_program_does_not_outlive_its_client),
-        TEST(the_program_inherits_nothing),
     };
     if (no_helper_program("test_h5_helper_process"))
         return 77;

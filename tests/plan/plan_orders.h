@@ -24,6 +24,21 @@ static inline fby__epoch *epoch_of(const fby__plan *plan, uint64_t number)
     return epoch;
 }
 
+static inline fby__epoch *make_epoch(const uint64_t *counts, uint32_t n, const fby__plan_opts *o, uint64_t number, fby__plan **out_plan)
+{
+    fby_error err;
+    fby__epoch *epoch = NULL;
+    if (fby__plan_create(counts, n, o, out_plan, &err) != FBY_OK || fby__epoch_create(*out_plan, number, &epoch, &err) != FBY_OK)
+        fail_msg("%s", err.message);
+    return epoch;
+}
+
+static inline void free_epoch(fby__epoch *epoch, fby__plan *plan)
+{
+    fby__epoch_destroy(epoch);
+    fby__plan_destroy(plan);
+}
+
 /** How often samples came, over all ranks: beyond once, and not at all. Zero-initialise. */
 typedef struct tally {
     uint64_t repeats, missing;

@@ -1,6 +1,5 @@
-/* Mixtures: the proportions, the ends, one sequence for every number of ranks, and a naive twin of who has which slot. */
-#include "plan/mix_internal.h"
-#include "plan/plan_orders.h"
+/* Mixtures: the proportions, the ends, and one sequence for every number of ranks. */
+#include "plan/mixtures.h"
 
 #include "base/alloc.h"
 #include "base/hash.h"
@@ -12,63 +11,7 @@
 #include <time.h>
 
 #define ANY_SEED 20261124u
-#define MAX_SOURCES 5
-#define MAX_BLOCKS 12
 #define NEAR 7.0 /* samples: what a source may have more or less than its weight says, in any stretch of batches */
-
-typedef struct mixture {
-    uint64_t counts[MAX_SOURCES][MAX_BLOCKS];
-    uint32_t files[MAX_SOURCES][MAX_BLOCKS];
-    double weights[3 * MAX_SOURCES];
-    fby__mix_source sources[MAX_SOURCES];
-    uint64_t sizes[MAX_SOURCES];
-    fby__mix_opts mix;
-    fby__plan_opts opts;
-} mixture;
-
-static const char *const NAMES[MAX_SOURCES] = {"a", "b", "c", "d", "e"};
-
-static void random_mixture(fby__random *r, mixture *m)
-{
-    static const uint32_t worlds[] = {1, 1, 2, 4}, streams[] = {1, 2, 4, 8, 8, 16};
-    memset(m, 0, sizeof *m);
-    m->mix.n_sources = 1 + (uint32_t)below(r, MAX_SOURCES);
-    for (uint32_t i = 0; i < m->mix.n_sources; i++) {
-        const uint32_t n = 1 + (uint32_t)below(r, MAX_BLOCKS);
-        const uint64_t most = 1 + below(r, 2 + below(r, 120));
-        for (uint32_t b = 0; b < n; b++) {
-            m->counts[i][b] = below(r, most + 1);
-            m->files[i][b] = b / 2;
-        }
-        m->counts[i][below(r, n)] += 1;
-        for (uint32_t b = 0; b < n; b++)
-            m->sizes[i] += m->counts[i][b];
-        m->sources[i] = (fby__mix_source){NAMES[i], m->counts[i], n, m->files[i]};
-    }
-    m->mix.sources = m->sources;
-    m->mix.n_epochs = 1 + (uint32_t)below(r, 3);
-    for (uint32_t k = 0; k < m->mix.n_epochs * m->mix.n_sources; k++)
-        m->weights[k] = below(r, 2) ? (double)(1 + below(r, 9)) : 0.05 + (double)below(r, 1000) / 1000;
-    m->mix.weights = below(r, 3) ? m->weights : NULL;
-    m->mix.stop = (fby__mix_stop)below(r, 3);
-    m->mix.n_samples = m->mix.stop == FBY__MIX_SAMPLES ? 1 + below(r, 1500) : 0;
-    m->opts = (fby__plan_opts){.shuffle = (fby__shuffle)below(r, 4),
-                               .tail = (fby__tail)below(r, 3),
-                               .seed = fby__random_next(r),
-                               .superbatch_samples = 1 + below(r, 400),
-                               .streams = streams[below(r, 6)],
-                               .no_warmup = below(r, 3) == 0,
-                               .world_size = worlds[below(r, 4)]};
-    m->opts.global_batch = m->opts.world_size * (1 + below(r, below(r, 2) ? 3 : 24));
-}
-
-static fby_status try_plan(const mixture *m, uint32_t rank, uint32_t world, fby__plan **out, fby_error *err)
-{
-    fby__plan_opts o = m->opts;
-    o.rank = rank;
-    o.world_size = world;
-    return fby__plan_create_mix(&m->mix, &o, out, err);
-}
 
 static fby__plan *plan_of(const void *user, uint32_t rank, uint32_t world)
 {
@@ -320,93 +263,6 @@ static void batches_are_the_same_for_1_2_4_and_8_ranks(void **state)
     }
 }
 
-/* ---- the twin ---- */
-
-/* Slots of each source among the first n of a stream, by walking along the circle. */
-static void twin_slots(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint64_t n, uint64_t *out)
-{
-    const uint64_t *quota = deal->quota + (size_t)stream * deal->n;
-    uint64_t beyond = 0;
-    memset(out, 0, deal->n * sizeof *out);
-    for (uint64_t k = 0; k < n; k++) {
-        const uint64_t place = deal->start + (k * streams + stream) * UINT64_C(0x9E3779B97F4A7C15);
-        uint32_t i = 0;
-        while (place >= deal->upto[i])
-            i++;
-        out[i]++;
-    }
-    for (uint32_t i = 0; i < deal->n; i++)
-        for (; out[i] > quota[i]; out[i]--)
-            beyond++;
-    for (uint32_t i = 0; i < deal->n; i++)
-        for (; beyond && out[i] < quota[i]; out[i]++)
-            beyond--;
-}
-
-static void slots_are_those_of_a_naive_twin_and_never_fewer(void **state)
-{
-    (void)state;
-    fby__random random = {.key = 99};
-    static mixture m;
-    uint64_t slots[MAX_SOURCES], twin[MAX_SOURCES], before[MAX_SOURCES];
-    for (int round = 0; round < 150; round++) {
-        fby__plan *plan = NULL;
-        fby__mix_deal deal;
-        random_mixture(&random, &m);
-        if (try_plan(&m, 0, m.opts.world_size, &plan, NULL) != FBY_OK)
-            continue;
-        assert_int_equal(fby__mix_deal_init(plan, below(&random, 3), &deal, NULL), FBY_OK);
-        const uint32_t streams = fby__plan_streams(plan), s = (uint32_t)below(&random, streams);
-        memset(before, 0, sizeof before);
-        for (uint64_t n = 0; n <= deal.length[s] + 20; n++) {
-            uint64_t sum = 0;
-            fby__mix_slots(&deal, streams, s, n, slots);
-            if (n <= deal.length[s])
-                twin_slots(&deal, streams, s, n, twin);
-            for (uint32_t i = 0; i < deal.n; i++) {
-                assert_true(n > deal.length[s] || slots[i] == twin[i]);
-                assert_true(slots[i] >= before[i]);
-                assert_true(deal.length[s] == 0 || fby__mix_slots_of(&deal, streams, s, i, n) == slots[i]);
-                sum += before[i] = slots[i];
-            }
-            assert_int_equal(sum, deal.length[s] || n == 0 ? n : sum);
-        }
-        assert_memory_equal(twin, deal.quota + (size_t)s * deal.n, deal.n * sizeof *twin);
-        fby__mix_deal_fini(&deal);
-        fby__plan_destroy(plan);
-    }
-}
-
-/* Far out, where nothing can be walked. */
-static void proportions_hold_after_a_thousand_billion_samples(void **state)
-{
-    (void)state;
-    const uint64_t counts[3][1] = {{7000000000000}, {2000000000000}, {1000000000000}};
-    const fby__mix_source sources[3] = {{"a", counts[0], 1, NULL}, {"b", counts[1], 1, NULL}, {"c", counts[2], 1, NULL}};
-    const fby__mix_opts mix = {.sources = sources, .n_sources = 3, .stop = FBY__MIX_ALL};
-    const fby__plan_opts opts = {.seed = 4, .global_batch = 1024, .superbatch_samples = 1u << 20, .streams = 8, .world_size = 1};
-    fby__plan *plan;
-    fby__mix_deal deal;
-    fby_error err;
-    if (fby__plan_create_mix(&mix, &opts, &plan, &err) != FBY_OK)
-        fail_msg("%s", err.message);
-    assert_int_equal(fby__mix_deal_init(plan, 0, &deal, NULL), FBY_OK);
-    for (uint32_t i = 0; i < 3; i++)
-        assert_int_equal(deal.total[i], counts[i][0]);
-    for (uint64_t b = 1; b < 9000000000; b = b * 7 + 3) { /* batches */
-        uint64_t sum[3] = {0}, slots[3];
-        for (uint32_t s = 0; s < 8; s++) {
-            fby__mix_slots(&deal, 8, s, b * 128, slots);
-            for (uint32_t i = 0; i < 3; i++)
-                sum[i] += slots[i];
-        }
-        for (uint32_t i = 0; i < 3; i++)
-            assert_true(fabsl((long double)sum[i] - (long double)b * 1024 * (i == 0 ? 0.7L : i == 1 ? 0.2L : 0.1L)) < 60);
-    }
-    fby__mix_deal_fini(&deal);
-    fby__plan_destroy(plan);
-}
-
 /* ---- options ---- */
 
 static void refused(mixture *m, fby_status status, const char *what)
@@ -602,8 +458,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_source_has_its_share_and_its_samples_for_random_mixtures),
         cmocka_unit_test(batches_are_the_same_for_1_2_4_and_8_ranks),
-        cmocka_unit_test(slots_are_those_of_a_naive_twin_and_never_fewer),
-        cmocka_unit_test(proportions_hold_after_a_thousand_billion_samples),
         cmocka_unit_test(what_cannot_be_is_refused_by_name),
         cmocka_unit_test(the_order_never_changes),
         cmocka_unit_test(weights_may_differ_by_epoch),

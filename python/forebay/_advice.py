@@ -117,7 +117,7 @@ LOADER_ATTRIBUTES = {
     **dict.fromkeys(("shuffle", "batch", "map", "filter", "repeat", "take", "skip", "cache", "prefetch"),
                     "it is made whole: samples.loader(outputs, batch_size=512, shuffle=True, transform=…) of samples.select(…) or .limit(…)"),
     **dict.fromkeys(("next", "get_batch"), "next(iter(loader)) is the first batch of an epoch"),
-    **dict.fromkeys(("split", "random_split"), "split the samples, and make a loader of each part"),
+    **dict.fromkeys(("split", "random_split"), "split the samples, and make a loader of each split"),
 }  # fmt: skip
 DATASET_WORDS = {
     **{word: f"ds.rows().{hint}" for word, hint in SAMPLES_WORDS.items() if hint in (_FILTER, _LOADER, _SPLIT)},
@@ -152,7 +152,7 @@ _TRAINERS = ("lightning.", "pytorch_lightning.")
 TORCH_LOADER = (
     "a Forebay loader gives whole batches and reads ahead in threads of its own: iterate it directly (for batch in loader), without a DataLoader and "
     "its num_workers. Where code wants a DataLoader: torch.utils.data.DataLoader(forebay.torch.IterableDataset(loader), batch_size=None). To split, "
-    "split the samples: parts = samples.split(train=0.8, val=0.2, by='samples'), then parts['train'].loader(batch_size=512)"
+    "split the samples: splits = samples.split(train=0.8, val=0.2, by='samples'), then splits['train'].loader(batch_size=512)"
 )
 TORCH_MIX = (
     "a mixture has no values for a DataLoader to take: write mixture.loader(outputs, batch_size=512, shuffle=True) in place of the DataLoader"
@@ -179,7 +179,7 @@ class Known:
             raise AttributeError(f"{text}: {hint}" if hint else text, name=name, obj=self)
 
 
-def named_parts(function: F) -> F:
+def named_splits(function: F) -> F:
     """A decorator of split(): the error for what is given without a name, or under the name that another library has for it."""
 
     @functools.wraps(function)

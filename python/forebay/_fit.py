@@ -413,12 +413,12 @@ def fit(
 
     Examples
     --------
-    >>> parts = ds.windows(365, 7).split(train=0.8, test=0.2, by="time")
-    >>> moments = fb.fit(parts["train"], ["prcp", "tmax"])
+    >>> splits = ds.windows(365, 7).split(train=0.8, test=0.2, by="time")
+    >>> moments = fb.fit(splits["train"], ["prcp", "tmax"])
     >>> json.dump(moments.to_dict(), open("moments.json", "w"))
     >>> edges = fb.fit(jets, fb.col("adjacency").log10(1e-6), pad=-999)
     >>> particles = fb.fit(jets, "particles", axis=-1, count="n_particles")
-    >>> groups = fb.fit(parts["train"], ["prcp", "tmax"], by="gauge_id")
+    >>> groups = fb.fit(splits["train"], ["prcp", "tmax"], by="gauge_id")
     >>> x = fb.col("prcp", "tmax").standardize(groups, by="gauge_id").fill_nan(0)
     """
     given = dict(locals())

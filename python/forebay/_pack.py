@@ -199,7 +199,7 @@ def _refuse_what_holds_samples(source: Any) -> None:
         raise TypeError("pack() of a loader: pack its samples, and what it gives of them: fb.pack(loader.dataset, to, outputs={…})")
     if isinstance(source, Mapping) and any(isinstance(part, (Samples, Dataset)) for part in source.values()):
         name = next(iter(source))
-        raise TypeError(f"pack() of a dict of samples: pack each into a folder of its own, fb.pack(parts[{name!r}], to, outputs={{…}})")
+        raise TypeError(f"pack() of a dict of samples: pack each into a folder of its own, fb.pack(splits[{name!r}], to, outputs={{…}})")
 
 
 def _plain(given: Mapping[str, Any]) -> dict[str, Any]:

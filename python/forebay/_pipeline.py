@@ -200,7 +200,7 @@ class PipelineSamples(Samples):
     def _with(self, method: str, args: tuple, text: str) -> Samples:
         raise ValueError("samples of a pipeline file are as the file says: write select, limit, oversample and splits there")
 
-    def split(self, **parts: Any) -> Any:
+    def split(self, **splits: Any) -> Any:
         raise ValueError("samples of a pipeline file are as the file says: its splits are pipeline['name']")
 
     def __reduce__(self):

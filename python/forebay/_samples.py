@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Union, overload
 
 from . import _forebay, _hints, _options, _output_rows
-from ._advice import SAMPLES_WORDS, SELECT_WORDS, TORCH_SAMPLES, Known, advised, named_parts, nearest, outside, refuse_torch
+from ._advice import SAMPLES_WORDS, SELECT_WORDS, TORCH_SAMPLES, Known, advised, named_splits, nearest, outside, refuse_torch
 from ._loader import Loader
 from ._sizes import count
 from ._sources import progress_of
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SPLITS = ("files", "time", "groups", "samples")
 
-Part = Union[float, Iterable[int], Iterable[str]]
+Split = Union[float, Iterable[int], Iterable[str]]
 
 
 class Samples(Known):
@@ -205,12 +205,12 @@ class Samples(Known):
         """
         return self._with("take", (numbers(indices, len(self)),), "taken")
 
-    # ---- parts ----
+    # ---- splits ----
 
-    @named_parts
+    @named_splits
     def split(
         self, *, by: str | None = None, seed: int = 0, stratify: str | None = None, time: str | None = None, at: str = "window",
-        unknown: str = "error", **splits: Part,
+        unknown: str = "error", **splits: Split,
     ) -> dict[str, "Samples"]:  # fmt: skip
         """Split into samples that share nothing: ``samples.split(train=0.7, val=0.15, test=0.15, by="samples")``.
 
@@ -250,8 +250,8 @@ class Samples(Known):
         SchemaError, UnsupportedError
             For a column that is not there, or has no single value a row.
         """
-        splits = {name: _part(name, part) for name, part in splits.items()}
-        lists = {name for name, part in splits.items() if not isinstance(part, (int, float))}
+        splits = {name: _split(name, split) for name, split in splits.items()}
+        lists = {name for name, split in splits.items() if not isinstance(split, (int, float))}
         by = by if by is not None else "groups" if lists else "samples" if stratify is not None else "time" if time is not None else "files"
         if by not in _SPLITS and (not isinstance(by, str) or _field(self, by) is None):
             raise ValueError(f"by={by!r}: use 'files', 'time', 'samples' or 'groups', or the name of a column")
@@ -262,11 +262,11 @@ class Samples(Known):
                 raise TypeError(f"{name}= names a column, as a str, not {type(column).__name__}; splits have other names than options")
         if not splits:
             raise ValueError("name the splits and their fractions: split(train=0.8, val=0.2)")
-        whole = sum(part for name, part in splits.items() if name not in lists)
-        for name, part in splits.items():
+        whole = sum(fraction for name, fraction in splits.items() if name not in lists)
+        for name, fraction in splits.items():
             near = nearest(name, ("by", "seed", "stratify", "time", "unknown"), 0.7)
-            if name not in lists and (not part > 0 or (near and whole > 1)):
-                raise ValueError(f"{name}={part!r}: fractions are above 0 and together at most 1{f'; did you mean {near[0]}=?' if near else ''}")
+            if name not in lists and (not fraction > 0 or (near and whole > 1)):
+                raise ValueError(f"{name}={fraction!r}: fractions are above 0 and together at most 1{f'; did you mean {near[0]}=?' if near else ''}")
         column = None if by in _SPLITS else by
         options = {
             "kind": by if by in _SPLITS else "groups", "column": column, "stratify": stratify, "time": time, "at_target": at == "target",
@@ -275,7 +275,7 @@ class Samples(Known):
         options = {name: value for name, value in options.items() if value is not None}
         field = _field(self, column or self._key)
         values: dict[str, Any] = splits
-        given = tuple((name, 0.0, listed(part, field, name)) if name in lists else (name, float(part), None) for name, part in values.items())
+        given = tuple((name, 0.0, listed(split, field, name)) if name in lists else (name, float(split), None) for name, split in values.items())
         step = ("split", (given, options))
         return {
             name: Samples(self._dataset, self._kind, core, self._recipe or ("rows", {}), (*self._steps, (*step, i, f"split {name!r} by {by}")))
@@ -407,15 +407,15 @@ class Samples(Known):
         return (_remake, (self._dataset, self._recipe, self._steps))
 
 
-def _part(name: str, part: Any) -> Any:
+def _split(name: str, split: Any) -> Any:
     """What a split holds: a fraction as a number, or keys."""
-    if getattr(part, "ndim", 1) == 0 and hasattr(part, "item"):
-        part = part.item()
-    if isinstance(part, (bool, str, bytes)) or not (isinstance(part, (int, float)) or isinstance(part, Iterable) or hasattr(part, "__getitem__")):
-        raise TypeError(f"{name}={part!r}: a split is a fraction, {name}=0.8, or a list of keys, {name}=['17', '21']")
-    if isinstance(part, (int, float)) and part > 1:
-        raise ValueError(f"{name}={part!r}: fractions are above 0 and together at most 1: 0.8 for 80 %, and n / len(samples) for n samples")
-    return part
+    if getattr(split, "ndim", 1) == 0 and hasattr(split, "item"):
+        split = split.item()
+    if isinstance(split, (bool, str, bytes)) or not (isinstance(split, (int, float)) or isinstance(split, Iterable) or hasattr(split, "__getitem__")):
+        raise TypeError(f"{name}={split!r}: a split is a fraction, {name}=0.8, or a list of keys, {name}=['17', '21']")
+    if isinstance(split, (int, float)) and split > 1:
+        raise ValueError(f"{name}={split!r}: fractions are above 0 and together at most 1: 0.8 for 80 %, and n / len(samples) for n samples")
+    return split
 
 
 def _classes_named(samples: Samples, column: str | None, numbers: Any, what: str, example: str) -> None:

@@ -121,11 +121,11 @@ def _kind(samples: "Samples", base: str) -> dict[str, Any]:
 
 def _split(args: tuple, pick: int) -> tuple[dict[str, Any], str, dict[str, Any]]:
     given, options = args
-    parts: dict[str, Any] = {name: {"fraction": fraction} if keys is None else {"keys": _values(keys)} for name, fraction, keys in given}
-    name, part = list(parts.items())[pick]
+    splits: dict[str, Any] = {name: {"fraction": fraction} if keys is None else {"keys": _values(keys)} for name, fraction, keys in given}
+    name, split = list(splits.items())[pick]
     how = {"by": options.get("column", options["kind"]), "seed": options["seed"], "unknown": "ignore" if options["ignore_unknown"] else "error"}
     how.update({word: options[word] for word in ("stratify", "time") if word in options}, **({"at": "target"} if options["at_target"] else {}))
-    return {**parts, **how}, name, part
+    return {**splits, **how}, name, split
 
 
 def _values(values: bytes | tuple, code: str = "q") -> list[Any]:

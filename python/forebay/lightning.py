@@ -112,7 +112,7 @@ class DataModule(_LightningDataModule):
         self._state: dict[str, Any] | None = None  # of a checkpoint, until the loader is open
         for kind, source in self._sources.items():
             if isinstance(source, Mapping) and any(isinstance(part, (Samples, Mix, Dataset, Loader)) for part in source.values()):
-                raise TypeError(f"{kind}= is one data set, not several by name: give the parts of a split as DataModule(**parts, …) or {kind}=parts[…]")
+                raise TypeError(f"{kind}= is one data set, not several by name: give splits as DataModule(**splits, …) or {kind}=splits[…]")
         if val is None:  # Lightning's own method: fit() goes without validation, validate() is refused
             # a partial: of a bound method, a pickle would name this class's
             self.val_dataloader = functools.partial(_LightningDataModule.val_dataloader, self)  # type: ignore[method-assign]

@@ -31,8 +31,8 @@ from ._sequences import Padded
 __all__ = ["IterableDataset", "to_device"]
 
 _SPLIT = (
-    "this dataset is iterated, batch by batch, and cannot be indexed or split: split the samples, parts = ds.rows().split(train=0.8, val=0.2, "
-    "by='samples'), and make a dataset of each, forebay.torch.IterableDataset(parts['train'], batch_size=512). data.sample(i) shows one sample"
+    "this dataset is iterated, batch by batch, and cannot be indexed or split: split the samples, splits = ds.rows().split(train=0.8, val=0.2, "
+    "by='samples'), and make a dataset of each, forebay.torch.IterableDataset(splits['train'], batch_size=512). data.sample(i) shows one sample"
 )
 
 

@@ -125,12 +125,12 @@ PyObject *fbpy_samples_new(fbpy_state *state, fby_samples *samples);
 fby_samples *fbpy_samples_acquire(fbpy_state *state, PyObject *samples);
 
 /* output.c: memory that what is described to the library lives in, until the call that takes it is over. Zero-initialise. */
-typedef struct fbpy_room_piece {
-    struct fbpy_room_piece *next;
+typedef struct fbpy_room_block {
+    struct fbpy_room_block *next;
     fby_lookup *table; /* owned, or NULL */
-} fbpy_room_piece;
+} fbpy_room_block;
 typedef struct fbpy_room {
-    fbpy_room_piece *first;
+    fbpy_room_block *first;
 } fbpy_room;
 /** Zeroed memory; NULL with an exception. */
 void *fbpy_room_take(fbpy_room *room, size_t n, size_t size);

@@ -9,20 +9,20 @@ void *fbpy_room_take(fbpy_room *room, size_t n, size_t size)
         PyErr_NoMemory();
         return NULL;
     }
-    fbpy_room_piece *piece = PyMem_Calloc(1, sizeof *piece + n * size);
-    if (!piece) {
+    fbpy_room_block *block = PyMem_Calloc(1, sizeof *block + n * size);
+    if (!block) {
         PyErr_NoMemory();
         return NULL;
     }
-    piece->next = room->first;
-    room->first = piece;
-    return piece + 1;
+    block->next = room->first;
+    room->first = block;
+    return block + 1;
 }
 
 fby_lookup *fbpy_room_keep(fbpy_room *room, fby_lookup *table)
 {
-    fbpy_room_piece *piece = fbpy_room_take(room, 0, 0);
-    if (!piece) {
+    fbpy_room_block *block = fbpy_room_take(room, 0, 0);
+    if (!block) {
         fby_lookup_close(table);
         return NULL;
     }
@@ -32,10 +32,10 @@ fby_lookup *fbpy_room_keep(fbpy_room *room, fby_lookup *table)
 
 void fbpy_room_free(fbpy_room *room)
 {
-    for (fbpy_room_piece *next, *piece = room->first; piece; piece = next) {
-        next = piece->next;
-        fby_lookup_close(piece->table);
-        PyMem_Free(piece);
+    for (fbpy_room_block *next, *block = room->first; block; block = next) {
+        next = block->next;
+        fby_lookup_close(block->table);
+        PyMem_Free(block);
     }
     room->first = NULL;
 }

@@ -239,12 +239,12 @@ static PyObject *samples_take(PyObject *op, PyObject *given)
     return finish(fbpy_state_of(op), status, handle, &err);
 }
 
-/* parts: ((name, fraction, keys or None), …) */
-static int parts_parse(PyObject *parts, fby_split *out, value_list *lists)
+/* splits: ((name, fraction, keys or None), …) */
+static int splits_parse(PyObject *splits, fby_split *out, value_list *lists)
 {
-    for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(parts); p++) {
+    for (Py_ssize_t p = 0; p < PyTuple_GET_SIZE(splits); p++) {
         PyObject *keys;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(parts, p), "sdO", &out[p].name, &out[p].fraction, &keys) ||
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(splits, p), "sdO", &out[p].name, &out[p].fraction, &keys) ||
             value_list_parse(keys, &lists[p]) < 0)
             return -1;
         out[p].keys = lists[p].values;
@@ -281,20 +281,20 @@ static PyObject *samples_split(PyObject *op, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &given, &PyDict_Type, &options))
         return NULL;
     size_t n = (size_t)PyTuple_GET_SIZE(given);
-    fby_split *parts = PyMem_Calloc(n + 1, sizeof *parts);
+    fby_split *splits = PyMem_Calloc(n + 1, sizeof *splits);
     value_list *lists = PyMem_Calloc(n + 1, sizeof *lists);
     fby_samples **handles = PyMem_Calloc(n + 1, sizeof *handles);
-    if (!parts || !lists || !handles) {
+    if (!splits || !lists || !handles) {
         PyErr_NoMemory();
-    } else if (parse(FBY_OPTIONS_SPLIT, options, &room, &opts) == 0 && parts_parse(given, parts, lists) == 0) {
+    } else if (parse(FBY_OPTIONS_SPLIT, options, &room, &opts) == 0 && splits_parse(given, splits, lists) == 0) {
         const fby_samples *self = ((samples_object *)op)->handle;
-        FBPY_WAIT(status, fby_samples_split(self, &opts, parts, n, handles, &err));
+        FBPY_WAIT(status, fby_samples_split(self, &opts, splits, n, handles, &err));
         result = status == FBY_OK ? wrap_all(state, handles, n) : fbpy_raise(state, status, &err);
     }
     for (size_t p = 0; lists && p < n; p++)
         value_list_fini(&lists[p]);
     PyMem_Free(lists);
-    PyMem_Free(parts);
+    PyMem_Free(splits);
     PyMem_Free(handles);
     fbpy_room_free(&room);
     return result;

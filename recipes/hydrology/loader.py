@@ -1,8 +1,8 @@
 """Basins with Forebay: windows of past days, the days to forecast, static attributes.
 
-    parts = loader.samples("data", gauges, TARGET, FEATURES)
-    moments = loader.fit(parts["train"], TARGET, FEATURES)
-    train = parts["train"].loader(loader.outputs("data", TARGET, FEATURES, STATIC, moments), batch_size=512, memory="8GiB", device="cuda")
+    splits = loader.samples("data", gauges, TARGET, FEATURES)
+    moments = loader.fit(splits["train"], TARGET, FEATURES)
+    train = splits["train"].loader(loader.outputs("data", TARGET, FEATURES, STATIC, moments), batch_size=512, memory="8GiB", device="cuda")
 """
 
 import pathlib
@@ -16,7 +16,7 @@ SPLIT = {"train": 0.7, "val": 0.15, "test": 0.15}
 
 
 def samples(folder, gauges, target, features, input=INPUT, output=OUTPUT, by="time", **split):
-    """Windows without a gap, in parts: by time inside each basin, where a window belongs to the part that its target begins in; by="files" whole basins."""
+    """Windows without a gap, in splits: by time inside each basin, where a window belongs to the split that its target begins in; by="files" whole basins."""
     regions = {path.name: path for path in sorted(pathlib.Path(folder, "series").iterdir())}
     ds = fb.open(regions, source_column="region", ids=gauges)
     windows = ds.windows(input, output, time="date", step=np.timedelta64(1, "D"), drop_missing=[target, *features])

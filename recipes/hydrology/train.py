@@ -46,7 +46,7 @@ def gauges(folder):
 
 
 @functools.lru_cache
-def parts(folder):
+def splits(folder):
     """The windows of every basin by time, and the moments over those to train with."""
     features, _ = columns(folder)
     of = loader.samples(folder, gauges(folder), TARGET, features)
@@ -55,7 +55,7 @@ def parts(folder):
 
 def data(part, folder, args, **options):
     features, static = columns(folder)
-    of, moments = parts(folder)
+    of, moments = splits(folder)
     outputs = loader.outputs(folder, TARGET, features, static, moments)
     return of[part].loader(outputs, batch_size=args.batch_size, memory=args.memory, framework="torch", **options)
 
@@ -75,7 +75,7 @@ def loss(network, batch):
 
 
 def scores(folder):
-    of, moments = parts(folder)
+    of, moments = splits(folder)
     return evaluate.Scores(moments, TARGET, fb.encode("gauge_id", of["val"].dataset).names)
 
 

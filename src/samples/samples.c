@@ -202,7 +202,7 @@ fby_status fby__samples_create(fby__sample_base *base, const fby__sample_view *v
     atomic_fetch_add_explicit(&base->refs, 1, memory_order_relaxed);
     s->base = base;
     s->choice = choice;
-    s->is_part = view->is_part;
+    s->is_time_split = view->is_time_split;
     s->at_target = view->at_target;
     s->from = view->from;
     s->to = view->to;
@@ -221,7 +221,7 @@ fby_status fby__samples_create(fby__sample_base *base, const fby__sample_view *v
 
 fby__sample_view fby__samples_view(const fby_samples *s)
 {
-    return (fby__sample_view){s->file_in, s->is_part, s->at_target, s->from, s->to};
+    return (fby__sample_view){s->file_in, s->is_time_split, s->at_target, s->from, s->to};
 }
 
 fby_status fby__samples_choose(const fby_samples *s, fby__choice *choice, fby_samples **out, fby_error *err)

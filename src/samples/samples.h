@@ -19,7 +19,7 @@
  *   choice.c   which samples are in, and how often
  *   values.c   the value of a column that each sample has
  *   select.c   choices by such values, a side table's too
- *   split.c    parts; by files, and by the rows of series
+ *   split.c    splits: by files, and by the rows of series
  *   split_keys.c     … by keys
  *   split_samples.c  … by samples, and by a column of times
  *   take.c     the first ones, a draw of them, those that are listed

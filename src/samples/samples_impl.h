@@ -119,10 +119,10 @@ struct fby_samples {
     fby__choice *choice;    /* shared; NULL = the whole view */
     fby__start_run *runs;   /* owned: WINDOWS */
     size_t n_runs, cap_runs;
-    size_t *run_at; /* owned: WINDOWS, n_blocks + 1: runs of block b are [run_at[b], run_at[b + 1]) */
-    bool *file_in;  /* owned: one a file, or NULL = all */
-    bool is_part;   /* of time: fractions [from, to) of each series */
-    bool at_target; /* of a part: the target of a window begins in it; false = all of the window lies in it */
+    size_t *run_at;     /* owned: WINDOWS, n_blocks + 1: runs of block b are [run_at[b], run_at[b + 1]) */
+    bool *file_in;      /* owned: one a file, or NULL = all */
+    bool is_time_split; /* fractions [from, to) of each series */
+    bool at_target;     /* of such a split: the target of a window begins in it; false = all of the window lies in it */
     double from, to;
     uint64_t max_rows;
     char identity[33];
@@ -142,7 +142,7 @@ void fby__sample_base_clear(fby__sample_base *base);
 /** A view: files that are in (NULL = all), and a part of every series of windows. */
 typedef struct fby__sample_view {
     const bool *file_in; /* borrowed */
-    bool is_part, at_target;
+    bool is_time_split, at_target;
     double from, to;
 } fby__sample_view;
 fby__sample_view fby__samples_view(const fby_samples *s);

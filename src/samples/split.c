@@ -1,5 +1,5 @@
 /*
- * Parts of samples: what is asked for; parts by files and by the rows of series, which are views. By keys: split_keys.c; by samples and by a
+ * Splits of samples: what is asked for; splits by files and by the rows of series, which are views. By keys: split_keys.c; by samples and by a
  * column of times: split_samples.c.
  */
 #include "samples/split.h"
@@ -15,34 +15,34 @@
 
 /* ---- what is asked for ---- */
 
-const char *fby__split_name(const fby__split *p, size_t part, char out[FBY__SPLIT_NAME_BYTES])
+const char *fby__split_name(const fby__splitting *p, size_t split, char out[FBY__SPLIT_NAME_BYTES])
 {
-    if (p->parts[part].name)
-        (void)snprintf(out, FBY__SPLIT_NAME_BYTES, "split '%.60s'", p->parts[part].name);
+    if (p->splits[split].name)
+        (void)snprintf(out, FBY__SPLIT_NAME_BYTES, "split '%.60s'", p->splits[split].name);
     else
-        (void)snprintf(out, FBY__SPLIT_NAME_BYTES, "split %zu", part);
+        (void)snprintf(out, FBY__SPLIT_NAME_BYTES, "split %zu", split);
     return out;
 }
 
-static fby_status check_parts(const fby__split *p, fby_error *err)
+static fby_status check_splits(const fby__splitting *p, fby_error *err)
 {
     char name[FBY__SPLIT_NAME_BYTES];
     double sum = 0;
-    bool listed = p->parts[0].keys.n > 0;
-    for (size_t i = 0; i < p->n_parts; i++) {
-        const fby_split *part = &p->parts[i];
-        for (size_t k = 0; part->name && k < i; k++)
-            if (p->parts[k].name && strcmp(p->parts[k].name, part->name) == 0)
-                return fby__fail(err, FBY_E_ARG, "two splits are called '%.60s'", part->name);
-        if ((part->keys.n > 0) != listed)
+    bool listed = p->splits[0].keys.n > 0;
+    for (size_t i = 0; i < p->n_splits; i++) {
+        const fby_split *split = &p->splits[i];
+        for (size_t k = 0; split->name && k < i; k++)
+            if (p->splits[k].name && strcmp(p->splits[k].name, split->name) == 0)
+                return fby__fail(err, FBY_E_ARG, "two splits are called '%.60s'", split->name);
+        if ((split->keys.n > 0) != listed)
             return fby__fail(err, FBY_E_ARG, "%s lists keys and others do not: list at least one key for all splits, or give fractions",
                              fby__split_name(p, listed ? 0 : i, name));
         if (listed && p->opts->kind != FBY_SPLIT_KEYS)
             return fby__fail(err, FBY_E_ARG, "%s lists keys: that splits by keys", fby__split_name(p, i, name));
-        sum += part->fraction;
-        if (!listed && (!(part->fraction > 0) || sum > 1 + 1e-9)) /* NaN too */
+        sum += split->fraction;
+        if (!listed && (!(split->fraction > 0) || sum > 1 + 1e-9)) /* NaN too */
             return fby__fail(err, FBY_E_ARG, "%s: %g: fractions are above 0 and together at most 1", fby__split_name(p, i, name),
-                             part->fraction);
+                             split->fraction);
         p->ends[i + 1] = listed ? 0 : fmin(round(sum * 1e12) / 1e12, 1); /* 0.7 + 0.2 + 0.1 is 1 */
     }
     return FBY_OK;
@@ -58,7 +58,7 @@ static const char *column_of_times(const fby_dataset *ds)
     return NULL;
 }
 
-static fby_status check_kind(const fby__split *p, fby_error *err)
+static fby_status check_kind(const fby__splitting *p, fby_error *err)
 {
     const fby_split_opts *o = p->opts;
     bool windows = p->s->base->kind == FBY_SAMPLES_WINDOWS;
@@ -78,7 +78,7 @@ static fby_status check_kind(const fby__split *p, fby_error *err)
             o->time);
     if (o->at_target && (o->kind != FBY_SPLIT_TIME || !windows))
         return fby__fail(err, FBY_E_ARG, "at is about windows that are split by time");
-    if (o->kind == FBY_SPLIT_TIME && windows && p->s->is_part)
+    if (o->kind == FBY_SPLIT_TIME && windows && p->s->is_time_split)
         return fby__fail(err, FBY_E_ARG, "these windows are a split by time already: split all of them at once");
     if (o->kind == FBY_SPLIT_TIME && !windows && !o->time) {
         const char *column = column_of_times(p->s->base->ds);
@@ -89,8 +89,8 @@ static fby_status check_kind(const fby__split *p, fby_error *err)
 
 /* ---- files and series ---- */
 
-/* Of the files of s, shuffled, those of a part. */
-static fby_status choose_files(const fby__split *p, size_t part, bool *in, fby_error *err)
+/* Of the files of s, shuffled, those of a split. */
+static fby_status choose_files(const fby__splitting *p, size_t split, bool *in, fby_error *err)
 {
     const fby_samples *s = p->s;
     uint32_t n_files = (uint32_t)fby_dataset_file_count(s->base->ds), n = 0;
@@ -106,25 +106,25 @@ static fby_status choose_files(const fby__split *p, size_t part, bool *in, fby_e
         order[i - 1] = order[k];
         order[k] = f;
     }
-    for (uint64_t i = fby__fraction_of(p->ends[part], n); i < fby__fraction_of(p->ends[part + 1], n); i++)
+    for (uint64_t i = fby__fraction_of(p->ends[split], n); i < fby__fraction_of(p->ends[split + 1], n); i++)
         in[order[i]] = true;
     fby__free(order);
     return FBY_OK;
 }
 
 /*
- * The samples of `from` that lie in the view of `part` too, which is a part of its view: both are in order of their first rows. A sample that
- * comes more than once does so in the part.
+ * The samples of `from` that lie in the view of `split` too, which is a part of its view: both are in order of their first rows. A sample that
+ * comes more than once does so there too.
  */
-static fby_status choose_common(const fby_samples *from, const fby_samples *part, fby_samples **out, fby_error *err)
+static fby_status choose_common(const fby_samples *from, const fby_samples *split, fby_samples **out, fby_error *err)
 {
     fby__sample_counts counts;
-    fby_status status = fby__sample_counts_init(&counts, part, err);
-    for (uint32_t b = 0; b < fby__dataset_block_count(part->base->ds) && status == FBY_OK; b++) {
-        uint64_t n = fby__samples_of_block(part, b), m = fby__samples_of_block(from, b), k = 0, row = 0, other, rows;
+    fby_status status = fby__sample_counts_init(&counts, split, err);
+    for (uint32_t b = 0; b < fby__dataset_block_count(split->base->ds) && status == FBY_OK; b++) {
+        uint64_t n = fby__samples_of_block(split, b), m = fby__samples_of_block(from, b), k = 0, row = 0, other, rows;
         for (uint64_t i = 0; i < n && status == FBY_OK; i++) {
             uint16_t times = 0;
-            fby__samples_at(part, b, i, &row, &rows);
+            fby__samples_at(split, b, i, &row, &rows);
             for (; k < m; k++) {
                 fby__samples_at(from, b, k, &other, &rows);
                 if (other > row)
@@ -149,52 +149,52 @@ static const char *const other_splits[] = {
     [FBY_SAMPLES_GROUPS] = "samples or groups",
 };
 
-static fby_status no_sample(const fby__split *p, size_t part, fby_error *err)
+static fby_status no_sample(const fby__splitting *p, size_t split, fby_error *err)
 {
     const fby__sample_base *base = p->s->base;
     char name[FBY__SPLIT_NAME_BYTES];
-    (void)fby__split_name(p, part, name);
+    (void)fby__split_name(p, split, name);
     if (p->opts->kind == FBY_SPLIT_FILES)
         return fby__fail(err, FBY_E_ARG,
                          "%s (%g) holds no sample: files stay whole, and there are %llu of them; split by %s, or give it a larger share",
-                         name, p->parts[part].fraction, (unsigned long long)fby_dataset_file_count(base->ds), other_splits[base->kind]);
+                         name, p->splits[split].fraction, (unsigned long long)fby_dataset_file_count(base->ds), other_splits[base->kind]);
     return fby__fail(err, FBY_E_ARG,
                      "%s (%g) holds no sample: of each series it has that share of the rows, the longest series has %llu rows, and %s %llu",
-                     name, p->parts[part].fraction, (unsigned long long)base->longest_series,
+                     name, p->splits[split].fraction, (unsigned long long)base->longest_series,
                      p->opts->at_target ? "before the first target lie" : "a window takes",
                      (unsigned long long)(p->opts->at_target ? base->target : base->length));
 }
 
-/* Where a choice does not hold for the part as it is, it is made anew: a part by time numbers its windows from its own first one. */
-static fby_status cut_view(const fby__split *p, const fby__sample_view *view, fby_samples **out, fby_error *err)
+/* Where a choice does not hold for the split as it is, it is made anew: a split by time numbers its windows from its own first one. */
+static fby_status cut_view(const fby__splitting *p, const fby__sample_view *view, fby_samples **out, fby_error *err)
 {
     const fby_samples *samples = p->s;
-    fby_samples *part = NULL;
+    fby_samples *split = NULL;
     bool renumbers = p->opts->kind == FBY_SPLIT_TIME && samples->choice;
     fby__choice *choice = samples->choice && !renumbers ? fby__choice_ref(samples->choice) : NULL;
-    FBY__TRY(fby__samples_create(samples->base, view, choice, &part, err));
-    if (!renumbers || fby_samples_count(part) == 0) {
-        *out = part;
+    FBY__TRY(fby__samples_create(samples->base, view, choice, &split, err));
+    if (!renumbers || fby_samples_count(split) == 0) {
+        *out = split;
         return FBY_OK;
     }
-    fby_status status = choose_common(samples, part, out, err);
-    fby_samples_close(part);
+    fby_status status = choose_common(samples, split, out, err);
+    fby_samples_close(split);
     return status;
 }
 
-static fby_status cut_part(const fby__split *p, size_t part, fby_samples **out, fby_error *err)
+static fby_status cut_split(const fby__splitting *p, size_t split, fby_samples **out, fby_error *err)
 {
     fby__sample_view view = fby__samples_view(p->s);
     bool *in = NULL;
     fby_status status = FBY_OK;
     if (p->opts->kind == FBY_SPLIT_TIME) {
-        view.is_part = true;
+        view.is_time_split = true;
         view.at_target = p->opts->at_target;
-        view.from = p->ends[part];
-        view.to = p->ends[part + 1];
+        view.from = p->ends[split];
+        view.to = p->ends[split + 1];
     } else if ((in = fby__calloc((size_t)fby_dataset_file_count(p->s->base->ds), sizeof *in))) {
         view.file_in = in;
-        status = choose_files(p, part, in, err);
+        status = choose_files(p, split, in, err);
     } else {
         status = fby__fail_nomem(err, "a split of the samples");
     }
@@ -202,62 +202,62 @@ static fby_status cut_part(const fby__split *p, size_t part, fby_samples **out, 
         status = cut_view(p, &view, out, err);
     fby__free(in);
     if (status == FBY_OK && fby_samples_count(*out) == 0)
-        status = no_sample(p, part, err);
+        status = no_sample(p, split, err);
     return status;
 }
 
-static fby_status split_views(const fby__split *p, fby_samples **out, fby_error *err)
+static fby_status split_views(const fby__splitting *p, fby_samples **out, fby_error *err)
 {
-    for (size_t i = 0; i < p->n_parts; i++)
-        FBY__TRY(cut_part(p, i, &out[i], err));
+    for (size_t i = 0; i < p->n_splits; i++)
+        FBY__TRY(cut_split(p, i, &out[i], err));
     return FBY_OK;
 }
 
 /* ---- counts ---- */
 
-fby_status fby__split_counts_create(const fby__split *p, fby__sample_counts **out, fby_error *err)
+fby_status fby__split_counts_create(const fby__splitting *p, fby__sample_counts **out, fby_error *err)
 {
-    fby__sample_counts *counts = *out = fby__calloc(p->n_parts, sizeof *counts);
+    fby__sample_counts *counts = *out = fby__calloc(p->n_splits, sizeof *counts);
     if (!counts)
         return fby__fail_nomem(err, "the splits");
-    for (size_t i = 0; i < p->n_parts; i++)
+    for (size_t i = 0; i < p->n_splits; i++)
         FBY__TRY(fby__sample_counts_init(&counts[i], p->s, err));
     return FBY_OK;
 }
 
-void fby__split_counts_destroy(fby__sample_counts *counts, size_t n_parts)
+void fby__split_counts_destroy(fby__sample_counts *counts, size_t n_splits)
 {
-    for (size_t i = 0; counts && i < n_parts; i++)
+    for (size_t i = 0; counts && i < n_splits; i++)
         if (counts[i].s)
             fby__sample_counts_fini(&counts[i]);
     fby__free(counts);
 }
 
-fby_status fby__split_counts_close(fby__sample_counts *counts, size_t n_parts, uint32_t b, fby_error *err)
+fby_status fby__split_counts_close(fby__sample_counts *counts, size_t n_splits, uint32_t b, fby_error *err)
 {
-    for (size_t i = 0; i < n_parts; i++)
+    for (size_t i = 0; i < n_splits; i++)
         FBY__TRY(fby__sample_counts_close(&counts[i], b, err));
     return FBY_OK;
 }
 
-fby_status fby__split_counts_choose(const fby__split *p, fby__sample_counts *counts, fby_samples **out, fby_error *err)
+fby_status fby__split_counts_choose(const fby__splitting *p, fby__sample_counts *counts, fby_samples **out, fby_error *err)
 {
     char name[FBY__SPLIT_NAME_BYTES], why[200] = "";
     const fby__sample_base *base = p->s->base;
-    if (p->opts->kind == FBY_SPLIT_KEYS && p->parts[0].keys.n == 0)
+    if (p->opts->kind == FBY_SPLIT_KEYS && p->splits[0].keys.n == 0)
         (void)snprintf(why, sizeof why,
                        ": those of one key stay together%s, and no key fell to this split; split by %s, or give it a larger share",
                        base->kind == FBY_SAMPLES_WINDOWS && !p->opts->column ? " (without a key each file is one)" : "",
                        base->kind == FBY_SAMPLES_WINDOWS ? "time or samples" : "samples");
-    for (size_t i = 0; i < p->n_parts; i++)
+    for (size_t i = 0; i < p->n_splits; i++)
         FBY__TRY(fby__sample_counts_choose(&counts[i], fby__split_name(p, i, name), why, &out[i], err));
     return FBY_OK;
 }
 
 /* ---- what was made before ---- */
 
-/* All that the parts depend on. */
-static fby__choice_key key_of(const fby__split *p)
+/* All that the splits depend on. */
+static fby__choice_key key_of(const fby__splitting *p)
 {
     const fby_split_opts *o = p->opts;
     fby__choice_key k = fby__choice_key_of(p->s, "split");
@@ -268,31 +268,31 @@ static fby__choice_key key_of(const fby__split *p)
     fby__choice_key_text(&k, o->time);
     fby__choice_key_bytes(&k, &o->seed, sizeof o->seed);
     fby__choice_key_bytes(&k, &o->ignore_unknown, sizeof o->ignore_unknown);
-    for (size_t i = 0; i < p->n_parts; i++) {
-        fby__choice_key_bytes(&k, &p->parts[i].fraction, sizeof p->parts[i].fraction);
-        fby__choice_key_values(&k, &p->parts[i].keys);
+    for (size_t i = 0; i < p->n_splits; i++) {
+        fby__choice_key_bytes(&k, &p->splits[i].fraction, sizeof p->splits[i].fraction);
+        fby__choice_key_values(&k, &p->splits[i].keys);
     }
     return k;
 }
 
-static fby__choice_key key_of_part(const fby__choice_key *key, size_t p)
+static fby__choice_key key_of_split(const fby__choice_key *key, size_t p)
 {
     fby__choice_key one = *key;
     fby__choice_key_bytes(&one, &p, sizeof p);
     return one;
 }
 
-/* All parts as they were made before, or none. */
-static fby_status load_parts(const fby__choice_key *key, const fby_samples *samples, size_t n_parts, fby_samples **made, bool *out_found,
-                             fby_error *err)
+/* All splits as they were made before, or none. */
+static fby_status load_splits(const fby__choice_key *key, const fby_samples *samples, size_t n_splits, fby_samples **made, bool *out_found,
+                              fby_error *err)
 {
     bool found = true;
     fby_status status = FBY_OK;
-    for (size_t p = 0; p < n_parts && found && status == FBY_OK; p++) {
-        fby__choice_key one = key_of_part(key, p);
+    for (size_t p = 0; p < n_splits && found && status == FBY_OK; p++) {
+        fby__choice_key one = key_of_split(key, p);
         status = fby__choice_load(&one, samples, &made[p], &found, err);
     }
-    for (size_t p = 0; p < n_parts && !found; p++) {
+    for (size_t p = 0; p < n_splits && !found; p++) {
         fby_samples_close(made[p]);
         made[p] = NULL;
     }
@@ -302,11 +302,11 @@ static fby_status load_parts(const fby__choice_key *key, const fby_samples *samp
 
 /* ---- all of it ---- */
 
-static fby_status make_parts(const fby__split *p, fby_samples **made, fby_error *err)
+static fby_status make_splits(const fby__splitting *p, fby_samples **made, fby_error *err)
 {
     bool found = false;
     fby__choice_key key = key_of(p);
-    FBY__TRY(load_parts(&key, p->s, p->n_parts, made, &found, err));
+    FBY__TRY(load_splits(&key, p->s, p->n_splits, made, &found, err));
     if (found)
         return FBY_OK;
     switch (p->opts->kind) {
@@ -315,32 +315,32 @@ static fby_status make_parts(const fby__split *p, fby_samples **made, fby_error 
     case FBY_SPLIT_TIME: FBY__TRY(p->opts->time ? fby__split_by_time_column(p, made, err) : split_views(p, made, err)); break;
     default: FBY__TRY(split_views(p, made, err)); break;
     }
-    for (size_t i = 0; i < p->n_parts; i++) {
-        fby__choice_key one = key_of_part(&key, i);
+    for (size_t i = 0; i < p->n_splits; i++) {
+        fby__choice_key one = key_of_split(&key, i);
         fby__choice_store(&one, made[i]);
     }
     return FBY_OK;
 }
 
-fby_status fby_samples_split(const fby_samples *samples, const fby_split_opts *given, const fby_split *parts, size_t n_parts,
+fby_status fby_samples_split(const fby_samples *samples, const fby_split_opts *given, const fby_split *splits, size_t n_splits,
                              fby_samples **out, fby_error *err)
 {
     fby_split_opts taken;
     FBY__TRY(FBY__SIZED_IN(fby_split_opts, n_threads, given, &taken, err));
     FBY__TRY(fby__samples_refuse_drawn(samples, "split", err));
-    if (n_parts == 0 || n_parts > FBY__MAX_SPLITS)
-        return fby__fail(err, FBY_E_ARG, "%zu splits: 1 to %d are possible", n_parts, FBY__MAX_SPLITS);
-    fby__split p = {.s = samples, .opts = &taken, .parts = parts, .n_parts = n_parts};
+    if (n_splits == 0 || n_splits > FBY__MAX_SPLITS)
+        return fby__fail(err, FBY_E_ARG, "%zu splits: 1 to %d are possible", n_splits, FBY__MAX_SPLITS);
+    fby__splitting p = {.s = samples, .opts = &taken, .splits = splits, .n_splits = n_splits};
     fby__account_scope scope;
     FBY__TRY(fby__samples_choosing_begin(&scope, samples, err));
-    p.ends = fby__calloc(n_parts + 1, sizeof *p.ends);
-    fby_samples **made = fby__calloc(n_parts, sizeof *made);
-    fby_status status = p.ends && made ? check_parts(&p, err) : fby__fail_nomem(err, "the splits");
+    p.ends = fby__calloc(n_splits + 1, sizeof *p.ends);
+    fby_samples **made = fby__calloc(n_splits, sizeof *made);
+    fby_status status = p.ends && made ? check_splits(&p, err) : fby__fail_nomem(err, "the splits");
     if (status == FBY_OK)
         status = check_kind(&p, err);
     if (status == FBY_OK)
-        status = make_parts(&p, made, err);
-    for (size_t i = 0; made && i < n_parts; i++) {
+        status = make_splits(&p, made, err);
+    for (size_t i = 0; made && i < n_splits; i++) {
         if (status == FBY_OK)
             out[i] = made[i];
         else

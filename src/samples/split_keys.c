@@ -1,4 +1,4 @@
-/* Parts by keys: all samples with one value of a column are in one part, drawn by the hash of the value, or listed. */
+/* Splits by keys: all samples with one value of a column are in one split, drawn by the hash of the value, or listed. */
 #include "samples/split.h"
 
 #include "base/alloc.h"
@@ -9,14 +9,14 @@
 #define MAX_EXACT_GROUPS ((uint64_t)1 << 24) /* above, fractions of them are as good as exact without a list of their keys */
 
 typedef struct key_split {
-    const fby__split *split;
+    const fby__splitting *splitting;
     fby__sample_values values;
     fby__value_set set;         /* all listed keys */
     fby_values listed;          /* numbers or texts owned */
-    uint32_t *part_of;          /* owned: of each listed key */
-    uint64_t *below;            /* owned: by fractions: hashes of part p lie below this, and not below that of part p - 1 */
+    uint32_t *split_of;         /* owned: of each listed key */
+    uint64_t *below;            /* owned: by fractions: hashes of split p lie below this, and not below that of split p - 1 */
     bool *endless;              /* owned: … or all of them do */
-    fby__sample_counts *counts; /* owned: one a part */
+    fby__sample_counts *counts; /* owned: one a split */
     /* under lock */
     pthread_mutex_t lock;
     uint64_t *hashes; /* owned: of keys, in the order they are seen; not of one after the same one */
@@ -25,7 +25,7 @@ typedef struct key_split {
 
 static uint64_t hash_key(const key_split *k, const fby__value *v)
 {
-    uint64_t head[] = {k->split->opts->seed, (uint64_t)v->kind};
+    uint64_t head[] = {k->splitting->opts->seed, (uint64_t)v->kind};
     fby__hash128 h = fby__hash(head, sizeof head);
     if (v->kind == FBY__VALUE_TEXT)
         return fby__hash_more(h, v->text, v->n).lo;
@@ -57,11 +57,11 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Where the hashes of each part end. */
+/* Where the hashes of each split end. */
 static fby_status cut_hashes(key_split *k, const fby_samples *s, fby_error *err)
 {
     bool exact = s->base->kind != FBY_SAMPLES_GROUPS || fby_samples_count(s) <= MAX_EXACT_GROUPS;
-    fby__value_visit visit = {.n_threads = k->split->opts->n_threads, .user = k, .visit = gather_hash};
+    fby__value_visit visit = {.n_threads = k->splitting->opts->n_threads, .user = k, .visit = gather_hash};
     size_t n = 0;
     if (exact)
         FBY__TRY(fby__sample_values_visit(&k->values, &visit, err));
@@ -69,8 +69,8 @@ static fby_status cut_hashes(key_split *k, const fby_samples *s, fby_error *err)
     for (size_t i = 0; i < k->n_hashes; i++)
         if (n == 0 || k->hashes[i] != k->hashes[n - 1])
             k->hashes[n++] = k->hashes[i];
-    for (size_t p = 0; p < k->split->n_parts; p++) {
-        const double to = k->split->ends[p + 1];
+    for (size_t p = 0; p < k->splitting->n_splits; p++) {
+        const double to = k->splitting->ends[p + 1];
         uint64_t at = fby__fraction_of(to, n);
         k->endless[p] = exact ? at >= n : to >= 1;
         if (!k->endless[p])
@@ -79,61 +79,61 @@ static fby_status cut_hashes(key_split *k, const fby_samples *s, fby_error *err)
     return FBY_OK;
 }
 
-/* The part of a value; n_parts: none. */
-static size_t part_of(key_split *k, const fby__value *v)
+/* The split of a value; n_splits: none. */
+static size_t split_of(key_split *k, const fby__value *v)
 {
     size_t p = 0;
     if (k->listed.n) {
         size_t at = fby__value_set_find(&k->set, v);
-        return at == FBY__NO_VALUE ? k->split->n_parts : k->part_of[at];
+        return at == FBY__NO_VALUE ? k->splitting->n_splits : k->split_of[at];
     }
     uint64_t hash = hash_key(k, v);
-    while (p < k->split->n_parts && !k->endless[p] && hash >= k->below[p])
+    while (p < k->splitting->n_splits && !k->endless[p] && hash >= k->below[p])
         p++;
     return p;
 }
 
-static fby_status put_in_part(void *user, uint32_t b, uint64_t i, const fby__value *value, fby_error *err)
+static fby_status put_in_split(void *user, uint32_t b, uint64_t i, const fby__value *value, fby_error *err)
 {
     key_split *k = user;
-    size_t p = part_of(k, value);
-    return p < k->split->n_parts ? fby__sample_counts_put(&k->counts[p], b, i, 1, err) : FBY_OK;
+    size_t p = split_of(k, value);
+    return p < k->splitting->n_splits ? fby__sample_counts_put(&k->counts[p], b, i, 1, err) : FBY_OK;
 }
 
-static fby_status close_parts(void *user, uint32_t b, fby_error *err)
+static fby_status close_splits(void *user, uint32_t b, fby_error *err)
 {
     key_split *k = user;
-    return fby__split_counts_close(k->counts, k->split->n_parts, b, err);
+    return fby__split_counts_close(k->counts, k->splitting->n_splits, b, err);
 }
 
-/* The keys of all parts, one after the other. */
+/* The keys of all splits, one after the other. */
 static fby_status list_keys(key_split *k, fby_error *err)
 {
-    const fby_split *parts = k->split->parts;
+    const fby_split *splits = k->splitting->splits;
     size_t n = 0;
-    bool texts = parts[0].keys.texts != NULL;
-    for (size_t p = 0; p < k->split->n_parts; p++) {
-        const fby_values *v = &parts[p].keys;
+    bool texts = splits[0].keys.texts != NULL;
+    for (size_t p = 0; p < k->splitting->n_splits; p++) {
+        const fby_values *v = &splits[p].keys;
         char name[FBY__SPLIT_NAME_BYTES];
         if ((v->texts != NULL) != texts || !v->numbers != texts)
             return fby__fail(err, FBY_E_ARG, "%s: the keys of all splits are numbers, or all are strings",
-                             fby__split_name(k->split, p, name));
+                             fby__split_name(k->splitting, p, name));
         n += v->n;
     }
     int64_t *numbers = texts ? NULL : fby__calloc(n, sizeof *numbers);
     const char **names = texts ? fby__calloc(n, sizeof *names) : NULL;
-    k->part_of = fby__calloc(n, sizeof *k->part_of);
+    k->split_of = fby__calloc(n, sizeof *k->split_of);
     k->listed = (fby_values){numbers, names, n};
-    if ((!numbers && !names) || !k->part_of)
+    if ((!numbers && !names) || !k->split_of)
         return fby__fail_nomem(err, "the keys of the splits");
     n = 0;
-    for (size_t p = 0; p < k->split->n_parts; p++)
-        for (size_t i = 0; i < parts[p].keys.n; i++) {
+    for (size_t p = 0; p < k->splitting->n_splits; p++)
+        for (size_t i = 0; i < splits[p].keys.n; i++) {
             if (texts)
-                names[n] = parts[p].keys.texts[i];
+                names[n] = splits[p].keys.texts[i];
             else
-                numbers[n] = parts[p].keys.numbers[i];
-            k->part_of[n++] = (uint32_t)p;
+                numbers[n] = splits[p].keys.numbers[i];
+            k->split_of[n++] = (uint32_t)p;
         }
     fby__value_type type = fby__sample_values_type(&k->values);
     return fby__value_set_init(&k->set, &k->listed, true, &type, err);
@@ -141,34 +141,34 @@ static fby_status list_keys(key_split *k, fby_error *err)
 
 static fby_status split_keys(key_split *k, fby_samples **out, fby_error *err)
 {
-    const fby__split *split = k->split;
-    fby__value_visit visit = {.n_threads = split->opts->n_threads, .user = k, .visit = put_in_part, .block = close_parts};
-    FBY__TRY(fby__sample_values_init(&k->values, split->s, split->opts->column, err));
-    if (split->parts[0].keys.n)
+    const fby__splitting *splitting = k->splitting;
+    fby__value_visit visit = {.n_threads = splitting->opts->n_threads, .user = k, .visit = put_in_split, .block = close_splits};
+    FBY__TRY(fby__sample_values_init(&k->values, splitting->s, splitting->opts->column, err));
+    if (splitting->splits[0].keys.n)
         FBY__TRY(list_keys(k, err));
-    k->below = fby__calloc(split->n_parts, sizeof *k->below);
-    k->endless = fby__calloc(split->n_parts, sizeof *k->endless);
+    k->below = fby__calloc(splitting->n_splits, sizeof *k->below);
+    k->endless = fby__calloc(splitting->n_splits, sizeof *k->endless);
     if (!k->below || !k->endless)
         return fby__fail_nomem(err, "the splits");
     if (!k->listed.n)
-        FBY__TRY(cut_hashes(k, split->s, err));
-    FBY__TRY(fby__split_counts_create(split, &k->counts, err));
+        FBY__TRY(cut_hashes(k, splitting->s, err));
+    FBY__TRY(fby__split_counts_create(splitting, &k->counts, err));
     FBY__TRY(fby__sample_values_visit(&k->values, &visit, err));
-    if (k->listed.n && !split->opts->ignore_unknown)
+    if (k->listed.n && !splitting->opts->ignore_unknown)
         FBY__TRY(fby__value_set_check_seen(&k->set, &k->values, err));
-    return fby__split_counts_choose(split, k->counts, out, err);
+    return fby__split_counts_choose(splitting, k->counts, out, err);
 }
 
-fby_status fby__split_by_keys(const fby__split *p, fby_samples **out, fby_error *err)
+fby_status fby__split_by_keys(const fby__splitting *p, fby_samples **out, fby_error *err)
 {
-    key_split k = {.split = p};
+    key_split k = {.splitting = p};
     pthread_mutex_init(&k.lock, NULL);
     fby_status status = split_keys(&k, out, err);
-    fby__split_counts_destroy(k.counts, p->n_parts);
+    fby__split_counts_destroy(k.counts, p->n_splits);
     fby__value_set_fini(&k.set);
     fby__free((void *)(uintptr_t)k.listed.numbers);
     fby__free((void *)(uintptr_t)k.listed.texts);
-    fby__free(k.part_of);
+    fby__free(k.split_of);
     fby__free(k.below);
     fby__free(k.endless);
     fby__free(k.hashes);

@@ -1,8 +1,8 @@
 /*
- * Parts by single samples, drawn at random over all of them or within each class; and by the values of a column of times.
+ * Splits by single samples, drawn at random over all of them or within each class; and by the values of a column of times.
  *
- * D. E. Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S, for several parts at once: in file order, a sample goes to a part with the
- * chance of what that part still wants among what is left. So the parts have the sizes that are asked for, and nothing is kept but what they want.
+ * D. E. Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S, for several splits at once: in file order, a sample goes to a split with the
+ * chance of what that split still wants among what is left. So the splits have the sizes that are asked for, and nothing is kept but what they want.
  *
  * A sample that comes more than once is one sample here: its repeats stay together.
  */
@@ -43,9 +43,9 @@ static uint64_t count_distinct(const fby_samples *s)
 typedef struct class
 {
     fby__hash128 value;
-    uint64_t n;     /* distinct samples */
-    uint32_t place; /* in the order of hashes, which no thread decides */
-    char text[60];  /* for messages */
+    uint64_t n;    /* distinct samples */
+    uint32_t rank; /* in the order of hashes, which no thread decides */
+    char text[60]; /* for messages */
 } class;
 
 typedef struct classes {
@@ -139,7 +139,7 @@ static int by_value(const void *a, const void *b)
     return x->value.hi != y->value.hi ? (x->value.hi < y->value.hi ? -1 : 1) : (x->value.lo > y->value.lo) - (x->value.lo < y->value.lo);
 }
 
-static fby_status read_classes(classes *k, const fby__split *p, fby_error *err)
+static fby_status read_classes(classes *k, const fby__splitting *p, fby_error *err)
 {
     FBY__TRY(fby__sample_values_init(&k->values, p->s, p->opts->stratify, err));
     k->of = fby__calloc((size_t)fby_samples_count(p->s), sizeof *k->of);
@@ -155,13 +155,13 @@ static fby_status read_classes(classes *k, const fby__split *p, fby_error *err)
     qsort((void *)order, k->n, sizeof *order, by_value);
     fby_status status = FBY_OK;
     for (size_t i = 0; i < k->n; i++) {
-        k->list[order[i] - k->list].place = (uint32_t)i;
-        if (order[i]->n < p->n_parts && status == FBY_OK)
+        k->list[order[i] - k->list].rank = (uint32_t)i;
+        if (order[i]->n < p->n_splits && status == FBY_OK)
             status =
                 fby__fail(err, FBY_E_ARG,
                           "stratify: '%s' is %s in %llu sample%s, and there are %zu splits: leave such classes out (select, exclude), or "
                           "join them with others",
-                          k->values.name, order[i]->text, (unsigned long long)order[i]->n, order[i]->n == 1 ? "" : "s", p->n_parts);
+                          k->values.name, order[i]->text, (unsigned long long)order[i]->n, order[i]->n == 1 ? "" : "s", p->n_splits);
     }
     fby__free((void *)order);
     return status;
@@ -169,22 +169,22 @@ static fby_status read_classes(classes *k, const fby__split *p, fby_error *err)
 
 /* ---- drawing ---- */
 
-/* What is still to be drawn, of each class: n_parts numbers that parts want, and one of what is left. Without classes there is one. */
+/* What is still to be drawn, of each class: n_splits numbers that splits want, and one of what is left. Without classes there is one. */
 typedef struct drawing {
-    const fby__split *split;
+    const fby__splitting *splitting;
     const classes *classes; /* NULL = none */
     uint64_t *wanted;       /* owned */
     size_t n_classes, stride;
     fby__sample_counts *counts; /* owned */
 } drawing;
 
-/* The share of every part of n samples, each rounded down or up, such that the roundings of all classes so far add up to little: `debt`. */
-static void share_out(const fby__split *p, uint64_t n, double *debt, uint64_t *wanted)
+/* The share of every split of n samples, each rounded down or up, such that the roundings of all classes so far add up to little: `debt`. */
+static void share_out(const fby__splitting *p, uint64_t n, double *debt, uint64_t *wanted)
 {
     uint64_t given = 0, rest;
     bool rounded_up[FBY__MAX_SPLITS + 1];
-    for (size_t i = 0; i <= p->n_parts; i++) { /* the last one is none of the parts */
-        double to = i < p->n_parts ? p->ends[i + 1] : 1, share = (to - p->ends[i]) * (double)n;
+    for (size_t i = 0; i <= p->n_splits; i++) { /* the last one is none of the splits */
+        double to = i < p->n_splits ? p->ends[i + 1] : 1, share = (to - p->ends[i]) * (double)n;
         rounded_up[i] = share < 1e-6; /* wants nothing */
         uint64_t whole = fby__min_u64((uint64_t)(share + 1e-6), n - given);
         debt[i] += share - (double)whole;
@@ -192,21 +192,21 @@ static void share_out(const fby__split *p, uint64_t n, double *debt, uint64_t *w
         wanted[i] = whole;
     }
     for (rest = n - given; rest > 0; rest--) {
-        size_t most = p->n_parts + 1;
-        for (size_t i = 0; i <= p->n_parts; i++)
-            if (!rounded_up[i] && (most > p->n_parts || debt[i] > debt[most] + 1e-9))
+        size_t most = p->n_splits + 1;
+        for (size_t i = 0; i <= p->n_splits; i++)
+            if (!rounded_up[i] && (most > p->n_splits || debt[i] > debt[most] + 1e-9))
                 most = i;
         rounded_up[most] = true;
         debt[most] -= 1;
         wanted[most]++;
     }
-    wanted[p->n_parts] = n;
+    wanted[p->n_splits] = n;
 }
 
 static fby_status want(drawing *d, fby_error *err)
 {
-    const fby__split *p = d->split;
-    d->stride = p->n_parts + 1;
+    const fby__splitting *p = d->splitting;
+    d->stride = p->n_splits + 1;
     d->n_classes = d->classes ? d->classes->n : 1;
     d->wanted = fby__calloc(d->n_classes * d->stride, sizeof *d->wanted);
     double *debt = fby__calloc(d->stride, sizeof *debt);
@@ -215,70 +215,70 @@ static fby_status want(drawing *d, fby_error *err)
         fby__free(debt);
         return fby__fail_nomem(err, "the splits");
     }
-    for (size_t c = 0; c < d->n_classes && d->classes; c++) /* in an order of their own: by place */
-        d->wanted[d->classes->list[c].place * d->stride] = d->classes->list[c].n;
+    for (size_t c = 0; c < d->n_classes && d->classes; c++) /* in an order of their own: by rank */
+        d->wanted[d->classes->list[c].rank * d->stride] = d->classes->list[c].n;
     for (size_t c = 0; c < d->n_classes && d->classes; c++)
         share_out(p, d->wanted[c * d->stride], debt, &d->wanted[c * d->stride]);
-    for (size_t i = 0; i < p->n_parts && !d->classes; i++)
+    for (size_t i = 0; i < p->n_splits && !d->classes; i++)
         d->wanted[i] = fby__fraction_of(p->ends[i + 1], n) - fby__fraction_of(p->ends[i], n);
     if (!d->classes)
-        d->wanted[p->n_parts] = n;
+        d->wanted[p->n_splits] = n;
     fby__free(debt);
     return FBY_OK;
 }
 
 static fby_status check_wanted(const drawing *d, fby_error *err)
 {
-    const fby__split *p = d->split;
-    for (size_t i = 0; i < p->n_parts; i++) {
+    const fby__splitting *p = d->splitting;
+    for (size_t i = 0; i < p->n_splits; i++) {
         uint64_t n = 0;
         char name[FBY__SPLIT_NAME_BYTES];
         for (size_t c = 0; c < d->n_classes; c++)
             n += d->wanted[c * d->stride + i];
         if (n == 0)
             return fby__fail(err, FBY_E_ARG, "%s (%g of %llu samples) holds no sample: give it a larger share", fby__split_name(p, i, name),
-                             p->parts[i].fraction, (unsigned long long)fby_samples_count(p->s));
+                             p->splits[i].fraction, (unsigned long long)fby_samples_count(p->s));
     }
     return FBY_OK;
 }
 
-static size_t draw_part(drawing *d, fby__random *random, uint64_t *wanted)
+static size_t draw_split(drawing *d, fby__random *random, uint64_t *wanted)
 {
-    size_t n_parts = d->split->n_parts, part = 0;
-    uint64_t x = fby__random_below(random, wanted[n_parts]--);
-    while (part < n_parts && x >= wanted[part])
-        x -= wanted[part++];
-    if (part < n_parts)
-        wanted[part]--;
-    return part;
+    size_t n_splits = d->splitting->n_splits, split = 0;
+    uint64_t x = fby__random_below(random, wanted[n_splits]--);
+    while (split < n_splits && x >= wanted[split])
+        x -= wanted[split++];
+    if (split < n_splits)
+        wanted[split]--;
+    return split;
 }
 
 static fby_status draw_samples(drawing *d, fby_error *err)
 {
-    const fby__split *p = d->split;
+    const fby__splitting *p = d->splitting;
     fby__random random = {.key = p->opts->seed, .stream = 0x53414d504c45}; /* "SAMPLE" */
     uint64_t at = 0;
     for (uint32_t b = 0; b < fby__dataset_block_count(p->s->base->ds); b++) {
         uint64_t n = fby__samples_of_block(p->s, b);
-        size_t part = p->n_parts;
+        size_t split = p->n_splits;
         for (uint64_t i = 0; i < n; i++, at++) {
             FBY__TRY(fby__cancel_check_at(i, err));
-            size_t c = d->classes ? d->classes->list[d->classes->of[at]].place : 0;
+            size_t c = d->classes ? d->classes->list[d->classes->of[at]].rank : 0;
             if (!is_repeat(p->s, b, i))
-                part = draw_part(d, &random, &d->wanted[c * d->stride]);
-            if (part < p->n_parts)
-                FBY__TRY(fby__sample_counts_put(&d->counts[part], b, i, 1, err));
+                split = draw_split(d, &random, &d->wanted[c * d->stride]);
+            if (split < p->n_splits)
+                FBY__TRY(fby__sample_counts_put(&d->counts[split], b, i, 1, err));
         }
         if (n)
-            FBY__TRY(fby__split_counts_close(d->counts, p->n_parts, b, err));
+            FBY__TRY(fby__split_counts_close(d->counts, p->n_splits, b, err));
     }
     return FBY_OK;
 }
 
-fby_status fby__split_by_samples(const fby__split *p, fby_samples **out, fby_error *err)
+fby_status fby__split_by_samples(const fby__splitting *p, fby_samples **out, fby_error *err)
 {
     classes k = {.s = p->s};
-    drawing d = {.split = p, .classes = p->opts->stratify ? &k : NULL};
+    drawing d = {.splitting = p, .classes = p->opts->stratify ? &k : NULL};
     pthread_mutex_init(&k.lock, NULL);
     fby_status status = d.classes ? read_classes(&k, p, err) : FBY_OK;
     if (status == FBY_OK)
@@ -291,7 +291,7 @@ fby_status fby__split_by_samples(const fby__split *p, fby_samples **out, fby_err
         status = draw_samples(&d, err);
     if (status == FBY_OK)
         status = fby__split_counts_choose(p, d.counts, out, err);
-    fby__split_counts_destroy(d.counts, p->n_parts);
+    fby__split_counts_destroy(d.counts, p->n_splits);
     fby__free(d.wanted);
     fby__free(k.of);
     fby__free(k.list);
@@ -338,7 +338,7 @@ static int by_time(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static fby_status read_times(times *t, const fby__split *p, fby_error *err)
+static fby_status read_times(times *t, const fby__splitting *p, fby_error *err)
 {
     uint64_t n = fby_samples_count(p->s);
     FBY__TRY(fby__sample_values_init(&t->values, p->s, p->opts->time, err));
@@ -352,7 +352,7 @@ static fby_status read_times(times *t, const fby__split *p, fby_error *err)
 }
 
 /* Part i has the times from *out_from[i] on and before *out_from[i + 1]; `endless`: to the last one. */
-static fby_status cut_times(const times *t, const fby__split *p, int64_t *from, bool *endless, fby_error *err)
+static fby_status cut_times(const times *t, const fby__splitting *p, int64_t *from, bool *endless, fby_error *err)
 {
     uint64_t n = 0, at = 0;
     for (uint32_t b = 0; b < fby__dataset_block_count(p->s->base->ds); b++)
@@ -360,22 +360,22 @@ static fby_status cut_times(const times *t, const fby__split *p, int64_t *from, 
             if (!is_repeat(p->s, b, i))
                 t->sorted[n++] = t->of[at];
     FBY__TRY(fby__sort(t->sorted, (size_t)n, sizeof *t->sorted, by_time, err));
-    for (size_t i = 0; i <= p->n_parts; i++) {
+    for (size_t i = 0; i <= p->n_splits; i++) {
         uint64_t k = fby__fraction_of(p->ends[i], n);
         endless[i] = k >= n;
         from[i] = endless[i] ? t->sorted[n - 1] : t->sorted[k];
     }
-    for (size_t i = 0; i < p->n_parts; i++) {
+    for (size_t i = 0; i < p->n_splits; i++) {
         char name[FBY__SPLIT_NAME_BYTES];
         if (endless[i] || (!endless[i + 1] && from[i] == from[i + 1]))
             return fby__fail(err, FBY_E_ARG,
                              "%s (%g of %llu samples) holds no sample: those of one time of '%s' stay together; give it a larger share",
-                             fby__split_name(p, i, name), p->parts[i].fraction, (unsigned long long)n, t->values.name);
+                             fby__split_name(p, i, name), p->splits[i].fraction, (unsigned long long)n, t->values.name);
     }
     return FBY_OK;
 }
 
-static fby_status put_by_time(const times *t, const fby__split *p, const int64_t *from, const bool *endless, fby__sample_counts *counts,
+static fby_status put_by_time(const times *t, const fby__splitting *p, const int64_t *from, const bool *endless, fby__sample_counts *counts,
                               fby_error *err)
 {
     uint64_t at = 0;
@@ -383,24 +383,24 @@ static fby_status put_by_time(const times *t, const fby__split *p, const int64_t
         uint64_t n = fby__samples_of_block(p->s, b);
         for (uint64_t i = 0; i < n; i++, at++) {
             FBY__TRY(fby__cancel_check_at(i, err));
-            size_t part = 0;
-            while (part < p->n_parts && !endless[part + 1] && t->of[at] >= from[part + 1])
-                part++;
-            if (part < p->n_parts)
-                FBY__TRY(fby__sample_counts_put(&counts[part], b, i, 1, err));
+            size_t split = 0;
+            while (split < p->n_splits && !endless[split + 1] && t->of[at] >= from[split + 1])
+                split++;
+            if (split < p->n_splits)
+                FBY__TRY(fby__sample_counts_put(&counts[split], b, i, 1, err));
         }
         if (n)
-            FBY__TRY(fby__split_counts_close(counts, p->n_parts, b, err));
+            FBY__TRY(fby__split_counts_close(counts, p->n_splits, b, err));
     }
     return FBY_OK;
 }
 
-fby_status fby__split_by_time_column(const fby__split *p, fby_samples **out, fby_error *err)
+fby_status fby__split_by_time_column(const fby__splitting *p, fby_samples **out, fby_error *err)
 {
     times t = {.s = p->s};
     fby__sample_counts *counts = NULL;
-    int64_t *from = fby__calloc(p->n_parts + 1, sizeof *from);
-    bool *endless = fby__calloc(p->n_parts + 1, sizeof *endless);
+    int64_t *from = fby__calloc(p->n_splits + 1, sizeof *from);
+    bool *endless = fby__calloc(p->n_splits + 1, sizeof *endless);
     fby_status status = from && endless ? read_times(&t, p, err) : fby__fail_nomem(err, "the splits");
     if (status == FBY_OK)
         status = cut_times(&t, p, from, endless, err);
@@ -410,7 +410,7 @@ fby_status fby__split_by_time_column(const fby__split *p, fby_samples **out, fby
         status = put_by_time(&t, p, from, endless, counts, err);
     if (status == FBY_OK)
         status = fby__split_counts_choose(p, counts, out, err);
-    fby__split_counts_destroy(counts, p->n_parts);
+    fby__split_counts_destroy(counts, p->n_splits);
     fby__free(t.of);
     fby__free(t.sorted);
     fby__free(from);

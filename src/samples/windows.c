@@ -51,8 +51,8 @@ static uint64_t starts_between(const fby__sample_base *base, uint64_t series_beg
 static uint64_t starts_of(const fby_samples *s, const fby__stretch *t, uint64_t *out_first)
 {
     uint64_t lo = t->begin, hi = t->end, rows = t->whole_end - t->whole_begin;
-    if (s->is_part) {
-        /* of a window, `ahead` rows may lie before the part and `behind` rows after it: all but the first one of the target */
+    if (s->is_time_split) {
+        /* of a window, `ahead` rows may lie before the split and `behind` rows after it: all but the first one of the target */
         uint64_t ahead = s->at_target ? s->base->target : 0, behind = s->at_target ? s->base->length - 1 - ahead : 0;
         uint64_t from = t->whole_begin + fby__fraction_of(s->from, rows), to = t->whole_begin + fby__fraction_of(s->to, rows);
         lo = fby__max_u64(lo, from > ahead ? from - ahead : 0);

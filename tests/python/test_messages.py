@@ -372,7 +372,7 @@ def test_what_has_samples_is_no_samples_to_pack(folder, tmp_path):
     refused(lambda: fb.pack(fb.pipeline(tmp_path / "plain.yaml"), tmp_path / "out"), TypeError, "fb.pack(pipeline.samples, to)")
     refused(lambda: fb.pack(fb.pipeline(tmp_path / "split.yaml"), tmp_path / "out"), TypeError, "one of its splits, fb.pack(pipeline['train'], to)")
     parts = samples.split(train=0.5, val=0.5, by="files")
-    refused(lambda: fb.pack(parts, tmp_path / "out", outputs=outputs), TypeError, "fb.pack(parts['train'], to, outputs={…})")
+    refused(lambda: fb.pack(parts, tmp_path / "out", outputs=outputs), TypeError, "fb.pack(splits['train'], to, outputs={…})")
     with samples.loader(outputs, batch_size=2) as loader:
         refused(lambda: fb.pack(loader, tmp_path / "out"), TypeError, "fb.pack(loader.dataset, to, outputs={…})")
         assert fb.pack(loader.dataset, tmp_path / "out", outputs=outputs).rows == 200  # what it says works

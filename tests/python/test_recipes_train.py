@@ -123,13 +123,13 @@ def test_what_limits_training_is_measured_with_any_loader(trained, tmp_path, cap
 def test_neither_side_of_hydrology_pays_for_the_other(trained, monkeypatch):
     folder = trained("hydrology", "--batches", "1", "--epochs", "1")
     module, training = sys.modules["recipes.hydrology.train"], sys.modules["recipes.training"]
-    mean, std = module.parts(folder)[1].scales((module.TARGET, *module.columns(folder)[0]))
+    mean, std = module.splits(folder)[1].scales((module.TARGET, *module.columns(folder)[0]))
     args = training.arguments(module.RECIPE).parse_args(["--batch-size", "16"])
 
     def refuse(*_, **__):
         raise AssertionError("today's loader asked Forebay")
 
-    module.parts.cache_clear()
+    module.splits.cache_clear()
     for name in ("open", "fit"):
         monkeypatch.setattr(module.fb, name, refuse)
     dataset = module.today(folder, args).dataset

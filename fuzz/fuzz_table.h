@@ -133,7 +133,7 @@ static void read_panel(const fby__arrow_request *q, const fby_field *field)
 /* Some rows of a field of the root: located, read, and decoded in both ways. */
 static void read_field(const fby__table *table, fby__file *file, uint32_t group, const fby_field *field, uint64_t begin, uint64_t end)
 {
-    const fby__node *node = &table->schema->nodes[field - table->schema->fields];
+    const fby__schema_node *node = &table->schema->nodes[field - table->schema->fields];
     fby__leaf_source sources[MAX_LEAVES] = {0};
     fby__range_list list = {0};
     fby_error err;

@@ -32,7 +32,7 @@ typedef struct sources {
     size_t table_n;
 } sources;
 
-static size_t place(const sources *s, const char *path)
+static size_t slot(const sources *s, const char *path)
 {
     uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
     for (const char *p = path; *p; p++)
@@ -62,7 +62,7 @@ static int grow(sources *s)
         s->table = table;
         s->table_n = n;
         for (size_t i = 0; i < s->n; i++)
-            s->table[place(s, s->list[i].path)] = (uint32_t)i + 1;
+            s->table[slot(s, s->list[i].path)] = (uint32_t)i + 1;
     }
     return 0;
 }
@@ -75,7 +75,7 @@ static int add(sources *s, const char *path, unsigned state, const char *why)
     if (s->n >= FBY__H5P_MAX_SOURCES)
         return fail(s->w, FBY__H5P_UNSUPPORTED, "its values come from more than %u files", FBY__H5P_MAX_SOURCES);
     TRY(grow(s));
-    size_t at = place(s, path);
+    size_t at = slot(s, path);
     found *f = s->table[at] ? &s->list[s->table[at] - 1] : NULL;
     if (!f) {
         f = &s->list[s->n];

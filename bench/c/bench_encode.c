@@ -59,7 +59,7 @@ typedef struct encode_bench {
     uint8_t *results;
     size_t result_bytes;
     const fby__maker *maker;
-    fby__make_job *runs;  /* n_batches */
+    fby__make_job *jobs;  /* n_batches */
     const uint8_t **rows; /* of the first column */
     size_t row_bytes;
     uint8_t seen;
@@ -107,7 +107,7 @@ static double middle(double *figures, int n)
 static void make_batch(encode_bench *b, uint64_t k)
 {
     fby_error err;
-    check(fby__maker_run(b->maker, &b->runs[k], &err) == FBY_OK, "a run failed");
+    check(fby__maker_run(b->maker, &b->jobs[k], &err) == FBY_OK, "a job failed");
 }
 
 static void set_batch(encode_bench *b, uint64_t k)
@@ -194,14 +194,14 @@ static void report(encode_case *c, uint64_t samples, int repeats)
     b.n_batches = 1 + ring_bytes / (samples * b.result_bytes);
     const uint64_t total = b.n_batches * samples;
     b.results = map(total * b.result_bytes);
-    b.runs = calloc(b.n_batches, sizeof *b.runs);
+    b.jobs = calloc(b.n_batches, sizeof *b.jobs);
     uint64_t *n_rows = calloc(samples, sizeof *n_rows), *id = calloc(samples, sizeof *id);
     uint8_t **dst = calloc(total, sizeof *dst);
     const uint8_t **data = calloc(samples * MAX_COLUMNS, sizeof *data);
     uint64_t *count = calloc(samples * MAX_COLUMNS, sizeof *count);
     fby__make_view views[MAX_COLUMNS];
     fby__make_scratch scratch = {0};
-    check(b.results && b.runs && n_rows && id && dst && data && count, "memory");
+    check(b.results && b.jobs && n_rows && id && dst && data && count, "memory");
     for (uint64_t s = 0; s < samples; s++) {
         n_rows[s] = 1;
         const uint64_t from = next() % samples; /* shuffled */
@@ -217,7 +217,7 @@ static void report(encode_case *c, uint64_t samples, int repeats)
     for (uint64_t s = 0; s < total; s++)
         dst[s] = b.results + s * b.result_bytes;
     for (uint64_t k = 0; k < b.n_batches; k++)
-        b.runs[k] =
+        b.jobs[k] =
             (fby__make_job){.n = samples, .n_rows = n_rows, .id = id, .views = views, .dst = dst + k * samples, .scratch = &scratch};
     b.rows = data;
     b.row_bytes = c->row_bytes[0];
@@ -241,7 +241,7 @@ static void report(encode_case *c, uint64_t samples, int repeats)
     check(!reads || b.seen != 0, "nothing was read");
     fby__maker_destroy(maker);
     fby__make_scratch_fini(&scratch);
-    free(b.runs);
+    free(b.jobs);
     free(n_rows);
     free(id);
     free(dst);

@@ -79,7 +79,7 @@ static beside measure(work_fn *work, work_fn *ceiling, void *context)
 /* A maker over some samples. */
 typedef struct job {
     fby__maker *maker;
-    fby__make_job run;
+    fby__make_job job;
     uint8_t **dst[BUFFERS];
     /* for the ceilings */
     const uint8_t *source;
@@ -92,8 +92,8 @@ static void run_maker(void *context, int buffer)
 {
     job *j = context;
     fby_error err;
-    j->run.dst = j->dst[buffer];
-    if (fby__maker_run(j->maker, &j->run, &err) != FBY_OK) {
+    j->job.dst = j->dst[buffer];
+    if (fby__maker_run(j->maker, &j->job, &err) != FBY_OK) {
         (void)fprintf(stderr, "%s\n", err.message);
         exit(1);
     }
@@ -121,7 +121,7 @@ static fby__maker *create(fby_make *make, fby__make_column *columns, uint32_t n_
 static void zero_and_copy(void *context, int buffer)
 {
     job *j = context;
-    for (uint64_t i = 0; i < j->run.n; i++) {
+    for (uint64_t i = 0; i < j->job.n; i++) {
         const size_t filled = j->points[i] * (j->points[i] - 1) / 2 * j->each;
         memset(j->dst[buffer][i], 0, j->bytes);
         memcpy(j->dst[buffer][i], j->source + i * (j->bytes / 2), filled);
@@ -132,7 +132,7 @@ static void zero_and_copy(void *context, int buffer)
 static void copy_whole(void *context, int buffer)
 {
     job *j = context;
-    memcpy(j->out[buffer], j->source, j->run.n * j->bytes);
+    memcpy(j->out[buffer], j->source, j->job.n * j->bytes);
 }
 
 static void symmetric(size_t size, size_t features)
@@ -167,7 +167,7 @@ static void symmetric(size_t size, size_t features)
                 j.dst[b][i] = j.out[b] + i * bytes;
         }
         const fby__make_view views[2] = {{.data = from}, {.data = counts}};
-        j.run = (fby__make_job){.n = n, .n_rows = one, .id = one, .views = views};
+        j.job = (fby__make_job){.n = n, .n_rows = one, .id = one, .views = views};
         j.source = source;
         j.points = points;
         const beside parts = measure(run_maker, zero_and_copy, &j), whole = measure(run_maker, copy_whole, &j);
@@ -237,7 +237,7 @@ static void group_channels(void)
         fby__make_view views[2 + FEATURES];
         for (int c = 0; c < 2 + FEATURES; c++)
             views[c] = (fby__make_view){.data = at[c], .row_bytes = c < 2 ? 8 : FEATURES * sizeof(float)};
-        j.run = (fby__make_job){.n = N, .n_rows = n_rows, .id = n_rows, .views = views, .scratch = &scratch};
+        j.job = (fby__make_job){.n = N, .n_rows = n_rows, .id = n_rows, .views = views, .scratch = &scratch};
         const double made = measure(run_maker, run_maker, &j).work;
         (void)printf("bench=group_channels rows=%s groups=%d pulses=%llu groups_per_s=%.0f ns_per_pulse=%.1f out_gbps=%.2f\n",
                      names[unsorted], N, (unsigned long long)total, N / made, made * 1e9 / (double)total,

@@ -58,7 +58,7 @@ static bool may_allocate(size_t n)
     return !t_allowance || n <= t_allowance->left || t_allowance->more(t_allowance, n);
 }
 
-bool fby__alloc_take(size_t n)
+bool fby__alloc_charge(size_t n)
 {
     if (t_allowance && n > t_allowance->left && !t_allowance->more(t_allowance, n))
         return false;
@@ -67,7 +67,7 @@ bool fby__alloc_take(size_t n)
     return true;
 }
 
-void fby__alloc_give(size_t n)
+void fby__alloc_discharge(size_t n)
 {
     if (t_allowance)
         t_allowance->left += n;

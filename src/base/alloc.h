@@ -40,8 +40,8 @@ fby__allowance *fby__alloc_within(fby__allowance *allowance);
 /** Is this thread to allocate no more than it needs now? */
 bool fby__alloc_is_tight(void);
 /** Bytes that others allocate for this thread (another process): of its allowance. False: it has no room for them. */
-bool fby__alloc_take(size_t n);
-void fby__alloc_give(size_t n);
+bool fby__alloc_charge(size_t n);
+void fby__alloc_discharge(size_t n);
 
 /** Test hook: the n-th allocation from now fails (1 = the next), then all succeed; 0 switches it off. */
 void fby__alloc_fail_at(uint64_t n);

@@ -1,4 +1,4 @@
-/* Quicksort down to pieces that qsort(3) sorts at once. See sort.h. */
+/* Quicksort down to ranges that qsort(3) sorts at once. See sort.h. */
 #include "base/sort.h"
 
 #include "base/cancel.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECE ((size_t)1 << 15) /* elements: a few milliseconds */
+#define SMALL ((size_t)1 << 15) /* elements: a few milliseconds */
 #define MAX_SIZE 128u
 
 typedef struct sorting {
@@ -49,7 +49,7 @@ static void choose_pivot(sorting *s, const char *base, size_t n, char *out)
 static fby_status sort(sorting *s, char *base, size_t n, fby_error *err)
 {
     char pivot[MAX_SIZE];
-    while (n > PIECE) {
+    while (n > SMALL) {
         size_t below = 0, at = 0, above = n; /* [0, below) < pivot, [below, at) equal, [above, n) > pivot */
         choose_pivot(s, base, n, pivot);
         while (at < above) {

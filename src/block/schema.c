@@ -138,7 +138,7 @@ typedef struct build {
     uint32_t *parent; /* pre-order index of the parent */
     uint32_t *end;    /* one past the subtree */
     uint32_t *leaf;   /* leaves before this element */
-    uint32_t *place;  /* breadth-first index */
+    uint32_t *index;  /* breadth-first index */
     uint32_t *order;  /* by breadth-first index: pre-order index */
     uint32_t *path_n;
 } build;
@@ -224,7 +224,7 @@ static void lay_out(fby__schema *s, build *b, const fby__schema_element *e)
     b->order[0] = 0;
     for (uint32_t at = 0; at < n; at++) {
         uint32_t i = b->order[at];
-        b->place[i] = at;
+        b->index[i] = at;
         s->fields[at] = e[i].field;
         s->fields[at].n_children = e[i].n_children;
         s->fields[at].children = e[i].n_children ? &s->fields[used] : NULL;
@@ -233,9 +233,9 @@ static void lay_out(fby__schema *s, build *b, const fby__schema_element *e)
     }
     char *to = s->text;
     for (uint32_t i = 0; i < n; i++) { /* pre-order: a parent's path stands before its children's */
-        fby_field *f = &s->fields[b->place[i]];
-        uint32_t up_place = b->place[b->parent[i]];
-        const fby_field *up = &s->fields[up_place];
+        fby_field *f = &s->fields[b->index[i]];
+        uint32_t up_index = b->index[b->parent[i]];
+        const fby_field *up = &s->fields[up_index];
         if (e[i].name_n)
             memcpy(to, e[i].name, e[i].name_n);
         to[e[i].name_n] = 0;
@@ -259,9 +259,10 @@ static void lay_out(fby__schema *s, build *b, const fby__schema_element *e)
         }
         bool leaf = i > 0 && e[i].n_children == 0 && f->kind != FBY_KIND_STRUCT;
         uint32_t last = b->end[i] < n ? b->leaf[b->end[i]] : s->n_leaves;
-        s->nodes[b->place[i]] = (fby__node){up_place, b->leaf[i], last - b->leaf[i], e[i].def_level, e[i].rep_level, e[i].list_def_level};
+        s->nodes[b->index[i]] =
+            (fby__schema_node){up_index, b->leaf[i], last - b->leaf[i], e[i].def_level, e[i].rep_level, e[i].list_def_level};
         if (leaf)
-            s->leaves[b->leaf[i]] = (fby__leaf){b->place[i], e[i].max_def, e[i].max_rep, e[i].physical, e[i].type_length};
+            s->leaves[b->leaf[i]] = (fby__leaf){b->index[i], e[i].max_def, e[i].max_rep, e[i].physical, e[i].type_length};
     }
 }
 
@@ -399,7 +400,7 @@ enum { NULLABLE = 1, UTC = 2, HIDDEN = 4, ALL_FLAGS = 7 };
 static int put_record(const fby__schema *s, uint32_t i, fby__buf *out)
 {
     const fby_field *f = &s->fields[i];
-    const fby__node *node = &s->nodes[i];
+    const fby__schema_node *node = &s->nodes[i];
     bool hidden = i && f->path == s->fields[node->parent].path;
     record r = {
         .name_n = (uint32_t)strlen(f->name),

@@ -17,7 +17,7 @@
 #define FBY__MAX_LEVEL 100 /* nesting deeper than this is refused by name */
 
 /** Per field: where it stands. */
-typedef struct fby__node {
+typedef struct fby__schema_node {
     uint32_t parent;     /* index of the parent field; the root is its own parent */
     uint32_t first_leaf; /* leaves [first_leaf, first_leaf + n_leaves) lie below (a leaf: itself) */
     uint32_t n_leaves;
@@ -29,7 +29,7 @@ typedef struct fby__node {
     uint16_t rep_level;      /* number of repeated fields from the root to here, this one included: a list or map counts itself,
                              so that its child has the same rep_level unless it is a list too */
     uint16_t list_def_level; /* lists and maps: level at which the list has at least one element */
-} fby__node;
+} fby__schema_node;
 
 /** Per leaf, in file order: what a decoder needs. Codes of `physical` belong to the format. */
 typedef struct fby__leaf {
@@ -42,7 +42,7 @@ typedef struct fby__leaf {
 typedef struct fby__schema {
     uint32_t n_fields, n_leaves;
     fby_field *fields; /* fields[0] is the root */
-    fby__node *nodes;
+    fby__schema_node *nodes;
     fby__leaf *leaves;
     fby__hash128 hash; /* of the serialised form: equal schemas have equal hashes */
     _Atomic uint32_t refs;

@@ -257,7 +257,7 @@ static fby_status fail_no_column(const fby_dataset *ds, const char *path, fby_er
     uint32_t field = fby__schema_find(schema, path);
     char text[400] = "";
     if (field != UINT32_MAX && *path) {
-        const fby__node *node = &schema->nodes[field];
+        const fby__schema_node *node = &schema->nodes[field];
         size_t used = 0;
         uint32_t n_named = 0;
         for (uint32_t i = 0; i < node->n_leaves && n_named <= 4 && used < sizeof text; i++) {
@@ -369,7 +369,7 @@ static bool same_sources(const fby__dataset_file *info, const fby__table *table)
 {
     bool same = table->n_sources == info->n_sources;
     for (uint32_t i = 0; same && i < table->n_sources; i++) {
-        const fby__source *a = &table->sources[i], *b = &info->sources[i];
+        const fby__source_file *a = &table->sources[i], *b = &info->sources[i];
         same = strcmp(a->path, b->path) == 0 && a->absent == b->absent && fby__file_same(a->path, &a->stamp, &b->stamp);
     }
     return same;
@@ -502,10 +502,10 @@ fby__file_facts fby__dataset_facts(const fby_dataset *ds, uint32_t file)
                              .end_row = f->n_blocks ? first_row + f->rows : 0};
 }
 
-fby__row_place fby__dataset_row_place(const fby_dataset *ds, uint64_t row)
+fby__file_row fby__dataset_file_row(const fby_dataset *ds, uint64_t row)
 {
     const fby__file_facts file = fby__dataset_facts(ds, fby__dataset_block(ds, fby__block_of_row(ds, row))->file);
-    return (fby__row_place){file.path, row - file.first_row, ds->memory_table ? "data set" : "file"};
+    return (fby__file_row){file.path, row - file.first_row, ds->memory_table ? "data set" : "file"};
 }
 
 fby__constants fby__dataset_constants(const fby_dataset *ds)

@@ -85,12 +85,12 @@ uint32_t fby__dataset_file_count(const fby_dataset *ds);
 fby__file_facts fby__dataset_facts(const fby_dataset *ds, uint32_t file);
 
 /** Where a row of the dataset is, for an error: "%s: " of path before it, "row %llu of the %s" of row and of in it. */
-typedef struct fby__row_place {
+typedef struct fby__file_row {
     const char *path;       /* borrowed from the dataset; "(in memory)" */
     unsigned long long row; /* of its file, or of a dataset in memory */
     const char *of;         /* "file" or "data set" */
-} fby__row_place;
-fby__row_place fby__dataset_row_place(const fby_dataset *ds, uint64_t row);
+} fby__file_row;
+fby__file_row fby__dataset_file_row(const fby_dataset *ds, uint64_t row);
 
 /** Columns that a file has one value of: what a pattern's braces matched, the names of the sources. */
 typedef struct fby__constants {

@@ -163,9 +163,9 @@ typedef struct fby__dataset_file {
     fby__file_stamp stamp;
     uint32_t schema; /* of ds->schemas */
     uint32_t n_groups;
-    const fby__group_size *groups; /* arena or index image */
-    fby__bytes frozen;             /* arena or index image; empty for datasets in memory */
-    const fby__source *sources;    /* arena or index: other files that its values come from */
+    const fby__group_size *groups;   /* arena or index image */
+    fby__bytes frozen;               /* arena or index image; empty for datasets in memory */
+    const fby__source_file *sources; /* arena or index: other files that its values come from */
     uint32_t n_sources;
     uint64_t rows, stored_bytes, metadata_bytes;
     uint64_t first_block, n_blocks;
@@ -181,7 +181,7 @@ typedef struct fby__index_entry {
     const fby__format_ops *ops; /* NULL: known to be no data */
     uint32_t schema, n_groups, n_sources;
     const fby__group_size *groups;
-    const fby__source *sources; /* owned by the index */
+    const fby__source_file *sources; /* owned by the index */
     fby__bytes frozen;
 } fby__index_entry;
 

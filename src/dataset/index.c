@@ -91,11 +91,11 @@ static const uint8_t *take(fby__bytes *cursor, uint64_t n)
 }
 
 /* FBY_E_FORMAT: damaged. */
-static fby_status parse_sources(fby__bytes *cursor, fby__arena *arena, uint32_t n, const fby__source **out)
+static fby_status parse_sources(fby__bytes *cursor, fby__arena *arena, uint32_t n, const fby__source_file **out)
 {
     if (n > cursor->n / sizeof(source_head))
         return FBY_E_FORMAT;
-    fby__source *sources = fby__arena_alloc(arena, n * sizeof *sources);
+    fby__source_file *sources = fby__arena_alloc(arena, n * sizeof *sources);
     if (!sources)
         return FBY_E_NOMEM;
     for (uint32_t i = 0; i < n; i++) {
@@ -109,7 +109,7 @@ static fby_status parse_sources(fby__bytes *cursor, fby__arena *arena, uint32_t 
             return FBY_E_FORMAT;
         const fby__file_stamp stamp = {
             .size_bytes = head.size_bytes, .mtime_ns = head.mtime_ns, .ctime_ns = head.ctime_ns, .inode = head.inode};
-        sources[i] = (fby__source){path, stamp, head.absent};
+        sources[i] = (fby__source_file){path, stamp, head.absent};
     }
     *out = sources;
     return FBY_OK;
@@ -122,7 +122,7 @@ static fby_status parse_entry(fby__bytes *cursor, fby__arena *arena, fby__index_
     if (!p)
         return FBY_E_FORMAT;
     memcpy(&head, p, sizeof head);
-    const fby__source *sources = NULL;
+    const fby__source_file *sources = NULL;
     const char *name = (const char *)take(cursor, (uint64_t)head.name_n + 1);
     const uint8_t *groups = take(cursor, (uint64_t)head.n_groups * sizeof(fby__group_size));
     if (groups)
@@ -226,7 +226,7 @@ static int put(fby__buf *out, const void *p, size_t n)
     return fby__buf_put(out, ZERO, (size_t)(fby__align_up_u64(n, 8) - n));
 }
 
-static int put_source(fby__buf *out, const fby__source *source)
+static int put_source(fby__buf *out, const fby__source_file *source)
 {
     const fby__file_stamp *stamp = &source->stamp;
     source_head head = {.size_bytes = stamp->size_bytes,

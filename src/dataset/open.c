@@ -72,23 +72,23 @@ void fby_dataset_close(fby_dataset *ds)
 
 /* ---- blocks ---- */
 
-static uint64_t pieces_of(const fby__group_size *group)
+static uint64_t blocks_of(const fby__group_size *group)
 {
     if (group->rows == 0)
         return 0;
     if (group->block_rows)
         return fby__div_up_u64(group->rows, group->block_rows);
-    uint64_t pieces = fby__div_up_u64(group->stored_bytes, FBY__BLOCK_STORED_BYTES);
-    return pieces < 1 ? 1 : fby__min_u64(pieces, group->rows);
+    uint64_t n_blocks = fby__div_up_u64(group->stored_bytes, FBY__BLOCK_STORED_BYTES);
+    return n_blocks < 1 ? 1 : fby__min_u64(n_blocks, group->rows);
 }
 
-/* ⌊n·i/pieces⌋, exact for any n. */
-static uint64_t cut(uint64_t n, uint64_t i, uint64_t pieces) { return (uint64_t)((unsigned __int128)n * i / pieces); }
+/* ⌊n·i/n_blocks⌋, exact for any n. */
+static uint64_t cut(uint64_t n, uint64_t i, uint64_t n_blocks) { return (uint64_t)((unsigned __int128)n * i / n_blocks); }
 
-/* The first row of piece i: the format's own cuts, or equal parts. */
-static uint64_t cut_rows(const fby__group_size *group, uint64_t i, uint64_t pieces)
+/* The first row of block i: the format's own cuts, or equal parts. */
+static uint64_t cut_rows(const fby__group_size *group, uint64_t i, uint64_t n_blocks)
 {
-    return group->block_rows ? fby__min_u64(i * group->block_rows, group->rows) : cut(group->rows, i, pieces);
+    return group->block_rows ? fby__min_u64(i * group->block_rows, group->rows) : cut(group->rows, i, n_blocks);
 }
 
 static fby_status make_blocks(fby_dataset *ds, fby_error *err)
@@ -96,7 +96,7 @@ static fby_status make_blocks(fby_dataset *ds, fby_error *err)
     uint64_t n = 0;
     for (uint32_t f = 0; f < ds->n_files; f++)
         for (uint32_t g = 0; g < ds->files[f].n_groups; g++)
-            if (!fby__add_u64_checked(n, pieces_of(&ds->files[f].groups[g]), &n) || n >= UINT32_MAX)
+            if (!fby__add_u64_checked(n, blocks_of(&ds->files[f].groups[g]), &n) || n >= UINT32_MAX)
                 return fby__fail(err, FBY_E_UNSUPPORTED, "more than %u blocks, at '%s'", UINT32_MAX - 1, ds->files[f].path);
     ds->blocks = fby__calloc((size_t)n, sizeof *ds->blocks);
     if (!ds->blocks)
@@ -106,15 +106,15 @@ static fby_status make_blocks(fby_dataset *ds, fby_error *err)
         file->first_block = ds->n_blocks;
         for (uint32_t g = 0; g < file->n_groups; g++) {
             const fby__group_size *group = &file->groups[g];
-            uint64_t pieces = pieces_of(group);
-            for (uint64_t i = 0; i < pieces; i++) {
+            uint64_t n_blocks = blocks_of(group);
+            for (uint64_t i = 0; i < n_blocks; i++) {
                 fby__block *block = &ds->blocks[ds->n_blocks++];
                 *block = (fby__block){.file = f,
                                       .group = g,
-                                      .row_begin = cut_rows(group, i, pieces),
-                                      .row_end = cut_rows(group, i + 1, pieces),
+                                      .row_begin = cut_rows(group, i, n_blocks),
+                                      .row_end = cut_rows(group, i + 1, n_blocks),
                                       .first_row = ds->rows,
-                                      .stored_bytes = cut(group->stored_bytes, i + 1, pieces) - cut(group->stored_bytes, i, pieces)};
+                                      .stored_bytes = cut(group->stored_bytes, i + 1, n_blocks) - cut(group->stored_bytes, i, n_blocks)};
                 if (!fby__add_u64_checked(ds->rows, block->row_end - block->row_begin, &ds->rows) ||
                     !fby__add_u64_checked(ds->stored_bytes, block->stored_bytes, &ds->stored_bytes))
                     return fby__fail(err, FBY_E_FORMAT, "'%s': more rows than fit in 64 bits", file->path);
@@ -128,7 +128,7 @@ static fby_status make_blocks(fby_dataset *ds, fby_error *err)
 /* ---- names of the whole ---- */
 
 /* A file that values of another come from, as that one. False: no memory. */
-static bool put_source(const fby__source *s, fby__buf *content, fby__buf *times, fby__buf *places)
+static bool put_source(const fby__source_file *s, fby__buf *content, fby__buf *times, fby__buf *places)
 {
     const uint64_t there[] = {!s->absent, s->stamp.size_bytes};
     return fby__buf_put(content, there, sizeof there) == 0 && fby__buf_put(times, &s->stamp.mtime_ns, sizeof s->stamp.mtime_ns) == 0 &&

@@ -179,7 +179,7 @@ done:
 static fby_status keep_sources(scan *s, fby__dataset_file *info, const fby__table *table, fby_error *err)
 {
     pthread_mutex_lock(&s->lock);
-    fby__source *sources = fby__arena_alloc(&s->ds->arena, table->n_sources * sizeof *sources);
+    fby__source_file *sources = fby__arena_alloc(&s->ds->arena, table->n_sources * sizeof *sources);
     for (uint32_t i = 0; sources && i < table->n_sources; i++) {
         sources[i] = table->sources[i];
         sources[i].path = fby__arena_copy(&s->ds->arena, table->sources[i].path, strlen(table->sources[i].path));

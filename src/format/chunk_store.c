@@ -1,4 +1,4 @@
-/* Chunks that several blocks share: a hash table of reference-counted places, the unused ones in a list by last use. */
+/* Chunks that several blocks share: a hash table of reference-counted entries, the unused ones in a list by last use. */
 #include "format/chunk_store.h"
 
 #include "base/alloc.h"

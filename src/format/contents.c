@@ -26,7 +26,7 @@ fby_status fby__contents_begin(fby_contents *c, size_t most, fby_error *err)
     return FBY_OK;
 }
 
-/* Where the key is, or the free place where it belongs. */
+/* Where the key is, or the free slot where it belongs. */
 static fby__contents_key *find_key(const fby_contents *c, const char *key, size_t n, fby__hash128 hash)
 {
     for (size_t at = hash.lo;; at++) {
@@ -58,8 +58,8 @@ fby_status fby__contents_add_text(fby_contents *c, fby__bytes name, fby__bytes v
         return note_key(c, err);
     FBY__TRY(fby__cancel_check(err));
     const fby__hash128 hash = fby__hash(key, name.n);
-    fby__contents_key *place = find_key(c, key, name.n, hash);
-    if (place->attribute)
+    fby__contents_key *slot = find_key(c, key, name.n, hash);
+    if (slot->attribute)
         return FBY_OK;
     const char **texts = fby__arena_alloc(&c->arena, sizeof *texts);
     uint64_t *bytes = fby__arena_alloc(&c->arena, sizeof *bytes);
@@ -75,6 +75,6 @@ fby_status fby__contents_add_text(fby_contents *c, fby__bytes name, fby__bytes v
                         .strings = texts,
                         .string_bytes = bytes,
                         .utf8 = fby__schema_text_valid(text, value.n)};
-    *place = (fby__contents_key){hash, root->n_attributes};
+    *slot = (fby__contents_key){hash, root->n_attributes};
     return FBY_OK;
 }

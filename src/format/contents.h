@@ -22,7 +22,7 @@ struct fby_contents {
     size_t n, cap;
     const char **notes; /* owned */
     size_t n_notes, cap_notes;
-    fby__contents_key *keys; /* the arena's: a hash table of keys_mask + 1 places, less than half of them taken */
+    fby__contents_key *keys; /* the arena's: a hash table of keys_mask + 1 slots, less than half of them taken */
     size_t keys_mask;
 };
 

@@ -61,11 +61,11 @@ typedef struct fby__format_opts {
 } fby__format_opts;
 
 /** A file, besides the table's own, that values of the table come from. */
-typedef struct fby__source {
+typedef struct fby__source_file {
     const char *path;      /* absolute */
     fby__file_stamp stamp; /* as it was when the table was made */
     bool absent;           /* it was not there: no stamp */
-} fby__source;
+} fby__source_file;
 
 /** The common head of a format's table; the format's own struct begins with it. */
 typedef struct fby__table {
@@ -75,8 +75,8 @@ typedef struct fby__table {
     fby__group *groups; /* owned */
     uint64_t n_rows;    /* Σ groups: a footer's own total can be wrong */
     uint32_t n_sources;
-    const fby__source *sources; /* not frozen: an opened table has its own; a thawed one borrows those that its owner sets */
-    bool unsettled;             /* opened, but something failed that may succeed next time: not for the index cache */
+    const fby__source_file *sources; /* not frozen: an opened table has its own; a thawed one borrows those that its owner sets */
+    bool unsettled;                  /* opened, but something failed that may succeed next time: not for the index cache */
     _Atomic uint32_t refs;
 } fby__table;
 

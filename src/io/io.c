@@ -13,7 +13,7 @@
 
 struct fby__io {
     /* set once */
-    const fby__io_engine *engine;
+    const fby__io_ops *engine;
     void *self; /* owned by the engine's destroy() */
     fby__io_kind kind;
     pid_t pid; /* of the process that has the engine's threads */
@@ -27,7 +27,7 @@ const char *fby__io_kind_name(fby__io_kind kind)
 
 static fby_status create_engine(fby__io *io, fby__io_kind kind, const fby__io_opts *opts, fby_error *err)
 {
-    const fby__io_engine *engine = NULL;
+    const fby__io_ops *engine = NULL;
     switch (kind) {
     case FBY__IO_THREADS: engine = &fby__io_threads; break;
     case FBY__IO_MMAP: engine = &fby__io_mmap; break;

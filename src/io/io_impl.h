@@ -54,18 +54,18 @@ void fby__io_batch_finish(fby__io_batch *batch, uint32_t n);
 /* ---- engines ---- */
 
 /** Requests [batch->cursor, n_requests) are to be read; at least one. submit takes over the batch. */
-typedef struct fby__io_engine {
+typedef struct fby__io_ops {
     fby_status (*create)(const fby__io_opts *opts, void **out, fby_error *err); /* NULL: no state */
     fby_status (*submit)(void *self, fby__io_batch *batch, fby_error *err);
     void (*destroy)(void *self); /* after the last batch; NULL: no state */
     bool tries_now;              /* bytes in the page cache are worth a try on the submitting thread */
-} fby__io_engine;
+} fby__io_ops;
 
-extern const fby__io_engine fby__io_threads;
-extern const fby__io_engine fby__io_mmap;
-extern const fby__io_engine fby__io_null;
+extern const fby__io_ops fby__io_threads;
+extern const fby__io_ops fby__io_mmap;
+extern const fby__io_ops fby__io_null;
 #ifdef FBY_HAVE_URING
-extern const fby__io_engine fby__io_uring;
+extern const fby__io_ops fby__io_uring;
 #endif
 
 #endif

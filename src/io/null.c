@@ -34,4 +34,4 @@ static fby_status submit(void *self, fby__io_batch *batch, fby_error *err)
     return FBY_OK;
 }
 
-const fby__io_engine fby__io_null = {.submit = submit};
+const fby__io_ops fby__io_null = {.submit = submit};

@@ -114,4 +114,4 @@ static fby_status submit(void *arg, fby__io_batch *batch, fby_error *err)
     return FBY_OK;
 }
 
-const fby__io_engine fby__io_threads = {.create = create, .submit = submit, .destroy = destroy, .tries_now = true};
+const fby__io_ops fby__io_threads = {.create = create, .submit = submit, .destroy = destroy, .tries_now = true};

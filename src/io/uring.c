@@ -416,7 +416,7 @@ fail:
     return status;
 }
 
-const fby__io_engine fby__io_uring = {.create = create, .submit = submit, .destroy = destroy, .tries_now = true};
+const fby__io_ops fby__io_uring = {.create = create, .submit = submit, .destroy = destroy, .tries_now = true};
 #else
 typedef int fby__io_uring_is_not_built; /* ISO C wants a declaration in every file */
 #endif

@@ -69,7 +69,7 @@ fby_status fby__output_value_error(const fby__loader_source *in, const fby__outp
     const fby__panel_layout *layout = &in->panels[s->panel].layout;
     const size_t bytes = fby_dtype_bytes(s->panel_dtype);
     for (uint64_t k = 0; k < n_steps; k++)
-        for (size_t e = 0; e < s->piece_elements; e++) {
+        for (size_t e = 0; e < s->row_elements; e++) {
             const uint8_t *value = row + k * row_bytes + s->offset + e * bytes;
             fby__scalar to;
             char text[64];
@@ -112,9 +112,9 @@ static fby_status copy_rows(const fby__fill *f, uint64_t slot, size_t n, size_t 
 {
     const fby__output_source *s = f->s;
     const fby__rows rows = {.at = f->w->row + slot, .n = n, .n_next = f->pointed_end - slot - n, .fetched = slot > f->pointed_begin};
-    size_t elements = s->piece_elements, piece = elements * fby_dtype_bytes(s->panel_dtype);
+    size_t elements = s->row_elements, step_bytes = elements * fby_dtype_bytes(s->panel_dtype);
     if (n_steps > 1 && !s->whole_rows) {
-        fby__steps steps = {.offset = s->offset, .step_bytes = piece, .row_bytes = row_bytes, .n_steps = n_steps};
+        fby__steps steps = {.offset = s->offset, .step_bytes = step_bytes, .row_bytes = row_bytes, .n_steps = n_steps};
         if (s->panel_dtype != f->o->dtype)
             return fby__gather_steps_convert(f->o->dtype, dst, s->panel_dtype, rows.at, &steps, n, bad);
         fby__gather_steps(dst, rows.at, &steps, n);
@@ -122,7 +122,7 @@ static fby_status copy_rows(const fby__fill *f, uint64_t slot, size_t n, size_t 
     }
     if (s->panel_dtype != f->o->dtype)
         return fby__gather_convert(f->o->dtype, dst, s->panel_dtype, &rows, s->offset, elements * n_steps, bad);
-    fby__gather_rows(dst, &rows, s->offset, piece * n_steps);
+    fby__gather_rows(dst, &rows, s->offset, step_bytes * n_steps);
     return FBY_OK;
 }
 

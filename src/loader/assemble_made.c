@@ -1,7 +1,7 @@
 /*
  * Made outputs: what a maker reads of each sample, and where its results go, some hundred samples at a time.
  *
- * Rows that were drawn of a longer sample (max_rows) are copied together first; such a sample is a run of its own.
+ * Rows that were drawn of a longer sample (max_rows) are copied together first; such a sample is a job of its own.
  */
 #include "loader/assemble_internal.h"
 
@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-#define TILE 256u /* samples a run: their addresses stay in the L1 cache */
+#define TILE 256u /* samples a job: their addresses stay in the L1 cache */
 
-/** One input's values for a run. */
+/** One input's values for a job. */
 typedef struct input_arrays {
     const uint8_t *data[TILE];
     const uint8_t *valid[TILE];
@@ -87,10 +87,10 @@ static fby_status compact(const fby__fill *f, const fby__picked *rows, fby_error
     struct fby__made_arrays *a = f->w->made;
     size_t bytes = 0;
     for (uint32_t k = 0; k < f->s->n_inputs; k++)
-        bytes += a->views[k].count
-                     ? 0
-                     : ((size_t)rows->n * (f->s->inputs[k].piece_elements * fby_dtype_bytes(f->s->inputs[k].panel_dtype) + 1) + 63) &
-                           ~(size_t)63;
+        bytes +=
+            a->views[k].count
+                ? 0
+                : ((size_t)rows->n * (f->s->inputs[k].row_elements * fby_dtype_bytes(f->s->inputs[k].panel_dtype) + 1) + 63) & ~(size_t)63;
     uint8_t *at = fby__make_scratch_get(&f->w->scratch_rows, bytes + 1);
     if (!at)
         return fby__fail_nomem(err, "the rows of a sample");
@@ -98,7 +98,7 @@ static fby_status compact(const fby__fill *f, const fby__picked *rows, fby_error
         fby__make_view *v = &a->views[k];
         if (v->count)
             continue;
-        size_t item = f->s->inputs[k].piece_elements * fby_dtype_bytes(f->s->inputs[k].panel_dtype);
+        size_t item = f->s->inputs[k].row_elements * fby_dtype_bytes(f->s->inputs[k].panel_dtype);
         const uint8_t *src = v->data[0], *valid = v->valid ? v->valid[0] : NULL;
         for (uint64_t i = 0; i < rows->n; i++)
             memcpy(at + i * item, src + rows->index[i] * v->row_bytes, item);
@@ -117,10 +117,10 @@ static fby_status compact(const fby__fill *f, const fby__picked *rows, fby_error
 static fby_status run_tile(const fby__fill *f, uint64_t slot, uint32_t n, fby_error *err)
 {
     struct fby__made_arrays *a = f->w->made;
-    fby__make_job run = {
+    fby__make_job job = {
         .n = n, .n_rows = a->n_rows, .id = a->id, .epoch = f->b->epoch, .views = a->views, .dst = a->dst, .scratch = &f->w->scratch_made};
-    fby_status status = n ? fby__maker_run(f->s->maker, &run, err) : FBY_OK;
-    return status == FBY_OK ? FBY_OK : fby__fill_row_error(f, slot + run.bad, status, err);
+    fby_status status = n ? fby__maker_run(f->s->maker, &job, err) : FBY_OK;
+    return status == FBY_OK ? FBY_OK : fby__fill_row_error(f, slot + job.bad, status, err);
 }
 
 fby_status fby__fill_made(const fby__fill *f, uint64_t slot, uint64_t n, size_t stride_bytes, uint8_t *dst, fby_error *err)

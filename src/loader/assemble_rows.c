@@ -164,7 +164,7 @@ static fby_status sample_of(const fby__fill *f, uint64_t slot, uint8_t *dst, fby
     const fby__panel *p = &f->w->entry[slot]->data.panels[s->panel];
     size_t element = fby_dtype_bytes(s->panel_dtype);
     if (s->rows == FBY__ROWS_ALL)
-        return items_of(f, p->data + fby__fill_row(f, slot, f->s->panel) * p->row_bytes + s->offset, s->piece_elements * element,
+        return items_of(f, p->data + fby__fill_row(f, slot, f->s->panel) * p->row_bytes + s->offset, s->row_elements * element,
                         p->row_bytes, &rows, dst, err);
     uint64_t first, n;
     const size_t item = s->item_elements * element;

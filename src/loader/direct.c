@@ -5,7 +5,7 @@
  *   direct    block ──► stage (a few, reused) ──scatter──► batches of the superbatch
  *
  * The order of an epoch says where every sample goes (fby__epoch_destinations), so the batches that a phase reaches into are made when it begins
- * to load: `window` of them at most, batch b in place b % window. Once the phases of its pieces are there, a batch is finished, and nothing
+ * to load: `window` of them at most, batch b at b % window. Once the phases of its pieces are there, a batch is finished, and nothing
  * is left to assemble.
  *
  *   1. A phase is loaded when its last batch lies less than `window` beyond the first one that the consumer does not have. No phase
@@ -32,7 +32,7 @@
 /* Batches under construction at once: each may come to be a mapping of its own, and Linux gives a process 65,530 (vm.max_map_count). */
 #define MOST_BATCHES 16384u
 #define TILE 512u       /* samples scattered at once */
-#define SPAN 2048u      /* samples whose places are asked for at once: the permutation computes many side by side */
+#define SPAN 2048u      /* samples whose destinations are asked for at once: the permutation computes many side by side */
 #define CONVERTED 8192u /* bytes of them, when the dtype widens */
 #define LEAST_ROW 64u   /* bytes of all outputs together: of narrower rows a line is shared, and written twice anyway */
 
@@ -80,11 +80,11 @@ static bool is_possible(const fby_loader *l)
 
 /* ---- batches ---- */
 
-static fby_batch **place_of(const fby_loader *l, uint64_t b) { return &l->engine.direct->batch[b % l->engine.direct->window]; }
+static fby_batch **batch_at(const fby_loader *l, uint64_t b) { return &l->engine.direct->batch[b % l->engine.direct->window]; }
 
 static fby_status make_batch(fby_loader *l, uint64_t b, fby_error *err)
 {
-    fby_batch **batch = place_of(l, b);
+    fby_batch **batch = batch_at(l, b);
     if (*batch)
         return FBY_OK;
     FBY__TRY(fby__batch_create(l->outputs.shape, l->engine.account, fby__epoch_batch_size(l->schedule.epoch, b), b,
@@ -100,13 +100,13 @@ static fby__start begin_phase(fby_loader *l, const fby__plan_phase *phase, fby_e
 {
     const uint64_t first = fby__max_u64(phase->first_batch, l->schedule.start_batch);
     uint32_t missing = 0;
-    /* acquire pairs with the consumer's release: its places are free again */
+    /* acquire pairs with the consumer's release: there is room for others again */
     if (phase->last_batch >= atomic_load_explicit(&l->pump.consumed, memory_order_acquire) + l->engine.direct->window) {
         fby__pump_when_taken_locked(l, phase->last_batch + 1 - l->engine.direct->window);
         return FBY__NOT_NOW;
     }
     for (uint64_t b = first; b <= phase->last_batch; b++)
-        missing += *place_of(l, b) == NULL;
+        missing += *batch_at(l, b) == NULL;
     if (missing > fby__pool_spares(l->engine.account) && !l->schedule.slabs_failed) {
         l->schedule.slabs_wanted = missing;
         return FBY__NOT_NOW;
@@ -134,8 +134,8 @@ static bool finish_batch(fby_loader *l, fby__flight *f)
     for (uint32_t p = 0; p < f->n_pieces; p++)
         if (l->schedule.phases[f->pieces[p].phase].state != FBY__PHASE_READY)
             return false;
-    f->batch = *place_of(l, f->index);
-    *place_of(l, f->index) = NULL;
+    f->batch = *batch_at(l, f->index);
+    *batch_at(l, f->index) = NULL;
     for (uint32_t p = 0; p < f->n_pieces; p++) {
         if (l->schedule.epoch->phases[f->pieces[p].phase].last_batch == f->index)
             fby__epoch_destinations_end(l->schedule.epoch, f->pieces[p].phase); /* all its rows are where they go */
@@ -151,7 +151,7 @@ static bool finish_batch(fby_loader *l, fby__flight *f)
 typedef struct tile {
     uint32_t n;
     uint64_t sample[TILE], row[TILE]; /* of the block */
-    const fby__destination *place;
+    const fby__destination *to_batch;
     const uint8_t *from[TILE];
     uint8_t *to[TILE];
     bool repeats; /* the samples came already, and fill up the last batch */
@@ -167,10 +167,10 @@ static void aim(const fby__load_job *job, uint32_t output, tile *t)
     uint8_t *const *data = l->engine.direct->data + (size_t)output * window;
     const size_t row_bytes = l->outputs.shape->outputs[output].row_bytes;
     for (uint32_t i = 0; i < t->n; i++) {
-        const fby__destination place = t->place[i];
-        const uint32_t k = at + place.batch;
-        const bool wanted = place.batch != FBY__NOWHERE && place.batch >= skip;
-        t->to[i] = wanted ? data[k < window ? k : k - window] + place.slot * row_bytes : NULL;
+        const fby__destination to_batch = t->to_batch[i];
+        const uint32_t k = at + to_batch.batch;
+        const bool wanted = to_batch.batch != FBY__NOWHERE && to_batch.batch >= skip;
+        t->to[i] = wanted ? data[k < window ? k : k - window] + to_batch.slot * row_bytes : NULL;
     }
 }
 
@@ -187,11 +187,11 @@ static fby_status scatter_converted(const fby__load_job *job, const fby__output_
         if (n == 0) { /* a row longer than there is room for: to where it goes */
             n = 1;
             status = t->to[i] ? fby__gather_convert(o->dtype, t->to[i], s->panel_dtype, &(fby__rows){.at = t->from + i, .n = 1}, s->offset,
-                                                    s->piece_elements, &bad)
+                                                    s->row_elements, &bad)
                               : FBY_OK;
         } else {
             status = fby__gather_convert(o->dtype, values, s->panel_dtype, &(fby__rows){.at = t->from + i, .n = n}, s->offset,
-                                         s->piece_elements, &bad);
+                                         s->row_elements, &bad);
             for (uint32_t k = 0; k < n; k++)
                 from[k] = values + k * o->row_bytes;
             fby__scatter_rows(t->to + i, from, o->row_bytes, n);
@@ -274,7 +274,7 @@ static fby_status deliver_wrapped(const fby__load_job *job, tile *t, fby_error *
     const fby__plan_phase *phase = &l->schedule.epoch->phases[job->phase];
     uint32_t item[TILE];
     uint64_t sample[TILE];
-    fby__destination place[TILE];
+    fby__destination to_batch[TILE];
     fby__plan_piece *pieces = fby__calloc(l->schedule.max_pieces, sizeof *pieces);
     if (!pieces)
         return fby__fail_nomem(err, "the last batch's pieces");
@@ -285,14 +285,14 @@ static fby_status deliver_wrapped(const fby__load_job *job, tile *t, fby_error *
             const uint32_t n = pieces[p].n - done < TILE ? pieces[p].n - done : TILE;
             fby__epoch_resolve(l->schedule.epoch, job->phase, pieces[p].index + done, n, item, sample);
             t->n = 0;
-            t->place = place;
+            t->to_batch = to_batch;
             t->repeats = pieces[p].repeats;
             for (uint32_t i = 0; i < n; i++) {
                 if (item[i] != job->item)
                     continue;
                 t->sample[t->n] = sample[i];
-                place[t->n++] = (fby__destination){.batch = (uint32_t)(phase->last_batch - phase->first_batch),
-                                                   .slot = (uint32_t)pieces[p].slot + done + i};
+                to_batch[t->n++] = (fby__destination){.batch = (uint32_t)(phase->last_batch - phase->first_batch),
+                                                      .slot = (uint32_t)pieces[p].slot + done + i};
             }
             status = deliver_tile(job, t, err);
             done += n;
@@ -310,13 +310,13 @@ static fby_status deliver(const fby__load_job *job, fby_error *err)
     fby_status status = FBY_OK;
     const uint64_t n = item->hi - item->lo;
     tile t;
-    fby__destination place[SPAN];
+    fby__destination to_batch[SPAN];
     t.repeats = false;
     for (uint64_t first = 0; first < n && status == FBY_OK; first += t.n) {
         if (first % SPAN == 0)
-            fby__epoch_destinations(l->schedule.epoch, job->phase, job->item, first, (uint32_t)fby__min_u64(SPAN, n - first), place);
+            fby__epoch_destinations(l->schedule.epoch, job->phase, job->item, first, (uint32_t)fby__min_u64(SPAN, n - first), to_batch);
         t.n = (uint32_t)fby__min_u64(TILE, n - first);
-        t.place = place + first % SPAN;
+        t.to_batch = to_batch + first % SPAN;
         for (uint32_t i = 0; i < t.n; i++)
             t.sample[i] = item->lo + first + i;
         status = deliver_tile(job, &t, err);

@@ -64,7 +64,7 @@ typedef struct fby__asked_source {
     fby_samples *samples;        /* NULL = all rows */
     const fby_loader_opts *opts; /* whose outputs are the source's */
 } fby__asked_source;
-fby_status fby__loader_take_sources(fby_loader *l, const fby__asked_source *asked, uint32_t n, fby_error *err);
+fby_status fby__loader_init_sources(fby_loader *l, const fby__asked_source *asked, uint32_t n, fby_error *err);
 /** The engine that reads the files of all sources. FBY_E_ARG: they were opened with several. *out_any: false = all are in memory. */
 fby_status fby__loader_io_kind(const fby_loader *l, bool *out_any, fby__io_kind *out, fby_error *err);
 /** The outputs of every source, alike in name, shape and dtype. */
@@ -207,7 +207,7 @@ void fby__shared_offer_locked(fby_loader *l, fby__cache_entry *e);
  * A new entry, ready and with one pin, of what another loader holds. NULL: nobody has those rows, or they do not fit; for what is more than
  * own_bytes nothing is evicted.
  */
-fby__cache_entry *fby__shared_take_locked(fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, size_t own_bytes, uint64_t now);
+fby__cache_entry *fby__shared_find_locked(fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, size_t own_bytes, uint64_t now);
 /** The memory that the panels lie in, shared or not. */
 size_t fby__block_panels_bytes(const fby__block_panels *p, uint32_t n_panels);
 /** An entry goes: so does its reference, if it has one. */

@@ -269,7 +269,7 @@ fby_status fby__loader_open(const fby__asked_source *asked, uint32_t n, const fb
 
     fby__epoch *first = NULL;
     uint32_t n_pieces;
-    if ((status = fby__history_init(&l->history, err)) != FBY_OK || (status = fby__loader_take_sources(l, asked, n, err)) != FBY_OK ||
+    if ((status = fby__history_init(&l->history, err)) != FBY_OK || (status = fby__loader_init_sources(l, asked, n, err)) != FBY_OK ||
         (status = take_keys(l, opts, err)) != FBY_OK)
         goto fail;
     choose_batch_size(l, opts);

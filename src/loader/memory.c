@@ -65,16 +65,16 @@ static size_t slice_bytes(const fby__loader_source *in, uint32_t block, uint64_t
 }
 
 /*
- * What a key's run adds to its part's memory. With others of its block it lies in one slab: a class is an eighth larger at most, or a page,
+ * What a span of a key adds to its part's memory. With others of its block it lies in one slab: a class is an eighth larger at most, or a page,
  * and says where its rows are. Alone it has a second slab, of first rows.
  */
-static uint64_t run_bytes(const fby__loader_source *in, const fby__plan_span *run)
+static uint64_t span_bytes(const fby__loader_source *in, const fby__plan_span *span)
 {
-    const size_t bytes = range_bytes(in, run->block, run->lo, run->hi);
+    const size_t bytes = range_bytes(in, span->block, span->lo, span->hi);
     return bytes + bytes / 8 + (in->has_firsts ? 2 : 1) * fby__slab_class_bytes(1);
 }
 
-/* All blocks of the part with the most bytes, or all its runs; without parts, of everything. */
+/* All blocks of the part with the most bytes, or all its spans; without parts, of everything. */
 static uint64_t worst_part(const fby__loader_source *in, const fby__plan *plan)
 {
     uint32_t n_units = 0, most = fby__plan_part_units(plan), n_spans;
@@ -84,7 +84,7 @@ static uint64_t worst_part(const fby__loader_source *in, const fby__plan *plan)
         units = fby__calloc(spans ? n_spans : in->n_blocks, sizeof *units);
     for (uint32_t i = 0; units && i < n_spans; i++) { /* those of a key side by side */
         n_units += i == 0 || spans[i].key != spans[i - 1].key;
-        units[n_units - 1] += run_bytes(in, &spans[i]);
+        units[n_units - 1] += span_bytes(in, &spans[i]);
     }
     for (uint32_t b = 0; b < in->n_blocks; b++) {
         uint64_t bytes = in->cost[b].bytes;
@@ -103,7 +103,7 @@ static uint64_t worst_part(const fby__loader_source *in, const fby__plan *plan)
     return worst;
 }
 
-/* What phases of a source are made of, the densest first: the blocks that have samples, their slices, or runs of keys. */
+/* What phases of a source are made of, the densest first: the blocks that have samples, their slices, or spans of keys. */
 struct fby__weights {
     weight *list; /* owned; NULL: not listed yet, or out of memory */
     uint32_t n;
@@ -121,7 +121,7 @@ static void list_weights(const fby__loader_source *in, const fby__plan *plan, we
     const fby__plan_span *spans = fby__plan_spans(plan, &n_spans);
     weight *w = fby__calloc(spans ? n_spans : fby__plan_item_limit(plan), sizeof *w);
     for (uint32_t i = 0; w && i < n_spans; i++)
-        w[n++] = (weight){spans[i].hi - spans[i].lo, run_bytes(in, &spans[i])};
+        w[n++] = (weight){spans[i].hi - spans[i].lo, span_bytes(in, &spans[i])};
     for (uint32_t b = 0; w && !spans && b < in->n_blocks; b++) {
         const uint64_t samples = in->cost[b].least,
                        r = fby__plan_slices_of(plan, in->cost[b].most); /* they differ where blocks are not cut */
@@ -135,8 +135,8 @@ static void list_weights(const fby__loader_source *in, const fby__plan *plan, we
     *out = (weights){.list = w, .n = n, .slice_samples = slice_samples};
 }
 
-/* Samples of the longest run of a key. */
-static uint64_t longest_run(const fby__plan *plan)
+/* Samples of the longest span of a key. */
+static uint64_t longest_span(const fby__plan *plan)
 {
     uint32_t n;
     uint64_t longest = 0;
@@ -178,12 +178,12 @@ static uint64_t worst_live(const fby__loader_source *in, const fby__plan *plan, 
     }
     const uint64_t slice = fby__plan_slice_samples(plan);
     uint64_t room = streams * fby__max_u64(fby__plan_phase_limit(plan), slice ? fby__min_u64(slice, most) : most);
-    const uint64_t run = longest_run(plan);
-    if (fby__plan_whole_streams(plan)) {                            /* cut blocks are loaded whole, at both ends of what the rank owns */
-        const bool all = run && streams == fby__plan_streams(plan); /* of a part by key they then are no more than the part */
+    const uint64_t span = longest_span(plan);
+    if (fby__plan_whole_streams(plan)) {                             /* cut blocks are loaded whole, at both ends of what the rank owns */
+        const bool all = span && streams == fby__plan_streams(plan); /* of a part by key they then are no more than the part */
         room = streams * fby__plan_phase_limit(plan) + (all ? 0 : 2 * most);
-    } else if (run) { /* one that a stream's border cuts is there on both sides, with what its last windows reach into */
-        room = streams * (fby__max_u64(fby__plan_phase_limit(plan), most) + run);
+    } else if (span) { /* one that a stream's border cuts is there on both sides, with what its last windows reach into */
+        room = streams * (fby__max_u64(fby__plan_phase_limit(plan), most) + span);
     }
     list_weights(in, plan, w);
     if (!w->list)
@@ -260,7 +260,7 @@ static uint64_t minimum_of(const fby_loader *l, const fby__plan *plan, uint64_t 
 {
     uint64_t block = 0;
     uint32_t n_spans;
-    const bool by_key = fby__plan_spans(plan, &n_spans) != NULL; /* rows between runs are there until they are given back */
+    const bool by_key = fby__plan_spans(plan, &n_spans) != NULL; /* rows between spans are there until they are given back */
     for (uint32_t b = 0; b < l->memory.n_blocks; b++)
         block = fby__max_u64(block, l->memory.cost[b].load_bytes +
                                         (by_key ? fby__slab_class_bytes(range_bytes(&l->sources[0], b, 0, l->memory.cost[b].samples)) : 0));

@@ -2,7 +2,7 @@
  * What the user asked for → panels to decode and copies to make.
  *
  * Every output gets its rows from one panel. Outputs whose columns are a contiguous run of a panel's columns share it, so
- * wide outputs are placed first. A panel has the output's dtype, except where the file's own dtype is narrower and widening
+ * wide outputs choose first. A panel has the output's dtype, except where the file's own dtype is narrower and widening
  * cannot fail: then the narrow values are kept and widened at assembly (half the memory for float16). Row operations are part of a panel:
  * outputs share it only when they do the same to its columns.
  *
@@ -477,7 +477,7 @@ static void plan_output_fini(fby__plan_output *o)
 }
 
 /* Values before masks, wide before narrow: then a narrow output finds the panel it is part of. */
-static fby_status place_all(fby__loader_source *in, const fby__plan_output *outputs, size_t n, fby_error *err)
+static fby_status choose_panels(fby__loader_source *in, const fby__plan_output *outputs, size_t n, fby_error *err)
 {
     for (int masks = 0; masks < 2; masks++)
         for (size_t width = 0, next = SIZE_MAX; next != 0; width = next) {
@@ -487,7 +487,7 @@ static fby_status place_all(fby__loader_source *in, const fby__plan_output *outp
                 if (fby_source_is_mask(outputs[i].spec->from) != (masks == 1) || outputs[i].n_inputs)
                     continue;
                 if (w == width)
-                    FBY__TRY(fby__place_output(in, &outputs[i], &in->outputs[i], err));
+                    FBY__TRY(fby__choose_panel(in, &outputs[i], &in->outputs[i], err));
                 if ((width == 0 || w < width) && w > next)
                     next = w;
             }
@@ -537,10 +537,10 @@ fby_status fby__resolve_outputs(fby__loader_source *in, const fby_output *specs,
     if (status == FBY_OK && n == 0)
         status = fby__fail(err, FBY_E_SCHEMA, "all outputs are optional, and the columns of none are in the data set");
     if (status == FBY_OK)
-        status = place_all(in, outputs, n, err);
+        status = choose_panels(in, outputs, n, err);
     for (size_t i = 0; status == FBY_OK && i < n; i++)
         if (outputs[i].n_inputs)
-            status = fby__place_made(in, &outputs[i], &in->outputs[i], err);
+            status = fby__choose_panels_made(in, &outputs[i], &in->outputs[i], err);
     if (status == FBY_OK)
         status = fby__loader_notes_make(in, outputs, n, err);
     if (status == FBY_OK)

@@ -67,12 +67,12 @@ fby_status fby__loader_note_optional(fby__loader_source *in, const char *name, c
 fby_status fby__loader_note_left_out(fby__loader_source *in, const fby_field *const *fields, size_t n, fby_error *err);
 /* outputs_panels.c */
 /** Which panel an output's values come from, an old one or a new one. */
-fby_status fby__place_output(fby__loader_source *in, const fby__plan_output *o, fby__output_source *source, fby_error *err);
+fby_status fby__choose_panel(fby__loader_source *in, const fby__plan_output *o, fby__output_source *source, fby_error *err);
 /* outputs_made.c */
 /** An output with `make`: its columns, its maker, its shape. */
 fby_status fby__resolve_made(fby__loader_source *in, fby__plan_output *o, fby__output_source *source, fby_error *err);
 /** Where the inputs of an output come from. */
-fby_status fby__place_made(fby__loader_source *in, const fby__plan_output *o, fby__output_source *source, fby_error *err);
+fby_status fby__choose_panels_made(fby__loader_source *in, const fby__plan_output *o, fby__output_source *source, fby_error *err);
 /** Reshape and what is done after, for any output whose shape is known. */
 fby_status fby__resolve_after(fby__loader_source *in, fby__plan_output *o, fby__output_source *source, fby_error *err);
 /* outputs_lists.c */

@@ -182,7 +182,7 @@ fby_status fby__resolve_made(fby__loader_source *in, fby__plan_output *o, fby__o
     return shape_of(o, &made, err);
 }
 
-fby_status fby__place_made(fby__loader_source *in, const fby__plan_output *o, fby__output_source *source, fby_error *err)
+fby_status fby__choose_panels_made(fby__loader_source *in, const fby__plan_output *o, fby__output_source *source, fby_error *err)
 {
     source->rows = o->rows;
     source->step = o->step;
@@ -197,12 +197,12 @@ fby_status fby__place_made(fby__loader_source *in, const fby__plan_output *o, fb
         p->rows = varies ? FBY__ROWS_ONE : o->rows;
         p->step = varies ? 0 : o->step;
         p->n_steps = varies ? 1 : o->n_steps;
-        FBY__TRY(fby__place_output(in, p, &source->inputs[i], err));
+        FBY__TRY(fby__choose_panel(in, p, &source->inputs[i], err));
     }
     if (!o->spec->make) { /* lists, stacked: all are as long as the first */
         source->panel = source->inputs[0].panel;
         source->panel_dtype = source->inputs[0].panel_dtype;
-        source->piece_elements = source->inputs[0].piece_elements;
+        source->row_elements = source->inputs[0].row_elements;
         source->item_elements = source->inputs[0].item_elements;
     }
     return FBY_OK;

@@ -75,7 +75,7 @@ static fby_status add_panel(fby__loader_source *in, const fby__plan_output *o, f
     return o->program ? fby__compile_ops(o->spec, &o->value, &p->program, err) : FBY_OK;
 }
 
-fby_status fby__place_output(fby__loader_source *in, const fby__plan_output *o, fby__output_source *source, fby_error *err)
+fby_status fby__choose_panel(fby__loader_source *in, const fby__plan_output *o, fby__output_source *source, fby_error *err)
 {
     source->from = o->spec->from;
     source->rows = o->rows;
@@ -109,7 +109,7 @@ fby_status fby__place_output(fby__loader_source *in, const fby__plan_output *o, 
     source->panel_dtype = p->layout.dtype;
     source->first_column = at;
     source->n_columns = n;
-    source->piece_elements = (size_t)n * o->value.width;
+    source->row_elements = (size_t)n * o->value.width;
     source->item_elements = o->value.item_elements ? o->value.item_elements : 1;
     source->whole_rows = n == p->layout.n_columns;
     source->offset = (size_t)p->layout.columns[at].offset * fby_dtype_bytes(p->layout.dtype);

@@ -70,7 +70,7 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     const size_t bytes[3] = {room.whole, room.kept, room.stays};
     bool fits = true;
     if (room.whole == 0 && !fby__is_narrow_locked(l) &&
-        (*out = fby__shared_take_locked(l, block, w->lo, w->hi, fby__slab_class_bytes(room.stays), now))) {
+        (*out = fby__shared_find_locked(l, block, w->lo, w->hi, fby__slab_class_bytes(room.stays), now))) {
         fby__trace_count(&l->engine.trace, FBY__COUNT_BLOCKS_CACHED, 1);
         return FBY__STARTED;
     }
@@ -125,8 +125,8 @@ void fby__loader_skip_drained_locked(fby_loader *l)
 }
 
 /*
- * What is loaded for an item of an epoch's phase. The runs that a part by key has of a block are loaded together: pages and chunks are then read
- * and decoded once, and rows between runs are given back at once. Those of another stream too, where all of a part is live at once.
+ * What is loaded for an item of an epoch's phase. The spans that a part by key has of a block are loaded together: pages and chunks are then read
+ * and decoded once, and rows between spans are given back at once. Those of another stream too, where all of a part is live at once.
  */
 static wanted item_rows(const fby_loader *l, const fby__epoch *epoch, const fby__plan_phase *phase, uint32_t i)
 {
@@ -374,7 +374,7 @@ void fby__phase_unpin_locked(fby_loader *l, uint32_t p)
 {
     fby__phase_progress *progress = &l->schedule.phases[p];
     const fby__plan_phase *phase = &l->schedule.epoch->phases[p];
-    const bool again = l->memory.whole_blocks || !l->schedule.epoch->spans; /* the runs of a part by key: not before the sweep has ended */
+    const bool again = l->memory.whole_blocks || !l->schedule.epoch->spans; /* the spans of a part by key: not before the sweep has ended */
     for (uint32_t i = 0; i < progress->n_pinned; i++)
         fby__cache_unpin(l->schedule.cache, l->schedule.slot_entry[progress->first_slot + i],
                          again ? l->schedule.next_epoch_use[phase->items[i].block] : FBY__NEVER);

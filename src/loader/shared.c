@@ -223,7 +223,7 @@ static fby__shared *hold(struct fby__siblings *s, uint32_t block, uint64_t lo, u
     return body;
 }
 
-fby__cache_entry *fby__shared_take_locked(fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, size_t own_bytes, uint64_t now)
+fby__cache_entry *fby__shared_find_locked(fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, size_t own_bytes, uint64_t now)
 {
     struct fby__siblings *s = l->engine.siblings;
     if (!s || atomic_load_explicit(&s->n_loaders, memory_order_relaxed) == 1)

@@ -47,7 +47,7 @@ fby_status fby__loader_io_kind(const fby_loader *l, bool *out_any, fby__io_kind 
     return FBY_OK;
 }
 
-fby_status fby__loader_take_sources(fby_loader *l, const fby__asked_source *asked, uint32_t n, fby_error *err)
+fby_status fby__loader_init_sources(fby_loader *l, const fby__asked_source *asked, uint32_t n, fby_error *err)
 {
     uint64_t n_blocks = 0;
     l->sources = fby__calloc(n, sizeof *l->sources);

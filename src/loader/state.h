@@ -49,10 +49,10 @@ typedef struct fby__output_source {
     fby__row_choice rows;
     uint64_t step, n_steps; /* n_steps 1 for ROWS_ONE */
     uint32_t panel;
-    size_t offset;         /* DENSE: bytes from the panel row's start */
-    size_t piece_elements; /* DENSE: of one row */
-    size_t item_elements;  /* RAGGED: of one element of the list, which may be an array; else 1 */
-    bool whole_rows;       /* DENSE: the piece is the panel's row: several rows are one run of bytes */
+    size_t offset;        /* DENSE: bytes from the panel row's start */
+    size_t row_elements;  /* DENSE: of a row, those that the output takes */
+    size_t item_elements; /* RAGGED: of one element of the list, which may be an array; else 1 */
+    bool whole_rows;      /* DENSE: they are all of the panel's row: several rows are one run of bytes */
     fby_dtype panel_dtype;
     uint32_t first_column, n_columns;  /* masks, inputs of makers: which validity bytes */
     uint64_t max_rows;                 /* of longer samples so many rows are taken; UINT64_MAX = all */

@@ -11,7 +11,7 @@
 #define MAKE_LEAST FBY__SIZE_UP_TO(fby_make, room)
 #define AFTER_LEAST FBY__SIZE_UP_TO(fby_after, room)
 
-static fby_status take_ops(const fby_op **ops, size_t n, size_t stride, fby__arena *arena, fby_error *err)
+static fby_status size_ops(const fby_op **ops, size_t n, size_t stride, fby__arena *arena, fby_error *err)
 {
     const void *taken;
     FBY__TRY(fby__strided("fby_op", "op_size", *ops, n, stride, OP_LEAST, sizeof **ops, arena, &taken, err));
@@ -19,7 +19,7 @@ static fby_status take_ops(const fby_op **ops, size_t n, size_t stride, fby__are
     return FBY_OK;
 }
 
-static fby_status take_column_ops(const fby_loader_opts *sizes, fby_output *o, fby__arena *arena, fby_error *err)
+static fby_status size_column_ops(const fby_loader_opts *sizes, fby_output *o, fby__arena *arena, fby_error *err)
 {
     if (!o->column_ops || !o->n_column_ops || sizes->op_size == sizeof(fby_op))
         return FBY_OK;
@@ -28,18 +28,18 @@ static fby_status take_column_ops(const fby_loader_opts *sizes, fby_output *o, f
         return fby__fail_nomem(err, "the outputs");
     for (size_t c = 0; c < o->n_columns; c++) {
         each[c] = o->column_ops[c];
-        FBY__TRY(take_ops(&each[c], o->n_column_ops[c], sizes->op_size, arena, err));
+        FBY__TRY(size_ops(&each[c], o->n_column_ops[c], sizes->op_size, arena, err));
     }
     o->column_ops = each;
     return FBY_OK;
 }
 
 /* What an output points to. */
-static fby_status take_parts(const fby_loader_opts *sizes, fby_output *o, fby__arena *arena, fby_error *err)
+static fby_status size_pointers(const fby_loader_opts *sizes, fby_output *o, fby__arena *arena, fby_error *err)
 {
     const void *taken;
-    FBY__TRY(take_ops(&o->ops, o->n_ops, sizes->op_size, arena, err));
-    FBY__TRY(take_column_ops(sizes, o, arena, err));
+    FBY__TRY(size_ops(&o->ops, o->n_ops, sizes->op_size, arena, err));
+    FBY__TRY(size_column_ops(sizes, o, arena, err));
     FBY__TRY(fby__strided("fby_make", "make_size", o->make, 1, sizes->make_size, MAKE_LEAST, sizeof *o->make, arena, &taken, err));
     o->make = taken;
     FBY__TRY(fby__strided("fby_after", "after_size", o->after, o->n_after, sizes->after_size, AFTER_LEAST, sizeof *o->after, arena, &taken,
@@ -61,7 +61,7 @@ fby_status fby__loader_opts_in(const fby_loader_opts *from, fby_loader_opts *to,
         return fby__fail_nomem(err, "the outputs");
     memcpy(outputs, taken, to->n_outputs * sizeof *outputs);
     for (size_t i = 0; i < to->n_outputs; i++)
-        FBY__TRY(take_parts(to, &outputs[i], arena, err));
+        FBY__TRY(size_pointers(to, &outputs[i], arena, err));
     to->outputs = outputs;
     to->output_size = sizeof(fby_output);
     to->op_size = sizeof(fby_op);
@@ -73,7 +73,7 @@ fby_status fby__loader_opts_in(const fby_loader_opts *from, fby_loader_opts *to,
 fby_status fby__fit_opts_in(const fby_fit_opts *from, fby_fit_opts *to, fby__arena *arena, fby_error *err)
 {
     FBY__TRY(FBY__SIZED_IN(fby_fit_opts, n_columns, from, to, err));
-    FBY__TRY(take_ops(&to->ops, to->n_ops, to->op_size, arena, err));
+    FBY__TRY(size_ops(&to->ops, to->n_ops, to->op_size, arena, err));
     to->op_size = sizeof(fby_op);
     return FBY_OK;
 }

@@ -175,7 +175,7 @@ fby_status fby__pack_plan_tail(const fby__pack *p, fby__buf *out, fby_error *err
 static fby_status take_keys(fby__pack *p, const fby__buf *found, const char *path, unsigned scatters, fby_error *err)
 {
     bool ok = false;
-    const fby_status status = fby__pack_keys_take(p, tail_of(found), &ok, err);
+    const fby_status status = fby__pack_keys_read(p, tail_of(found), &ok, err);
     if (status == FBY_OK && (!ok || p->keys->n_scatters != scatters))
         return fail_damaged(path, err);
     return status;

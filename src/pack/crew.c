@@ -8,7 +8,7 @@
 
 typedef struct crew {
     fby__pack *p;
-    const fby__pack_phase *phase;
+    const fby__pack_phase_ops *phase;
     uint32_t n_workers;
     pthread_t threads[FBY__PACK_WORKERS];
     pthread_mutex_t lock;
@@ -97,7 +97,7 @@ static double largest_block(const fby__pack *p)
 }
 
 /* Phases that read the source have fewer threads where a thread's part of the memory would not do for a block. */
-static uint32_t worker_count(const fby__pack *p, const fby__pack_phase *phase)
+static uint32_t worker_count(const fby__pack *p, const fby__pack_phase_ops *phase)
 {
     if (!phase->reads_source(p))
         return p->n_workers;
@@ -135,7 +135,7 @@ static fby_status run(crew *c, fby_error *err)
     return c->status;
 }
 
-fby_status fby__pack_crew_run(fby__pack *p, const fby__pack_phase *phase, uint64_t first, uint64_t last, fby_error *err)
+fby_status fby__pack_crew_run(fby__pack *p, const fby__pack_phase_ops *phase, uint64_t first, uint64_t last, fby_error *err)
 {
     FBY__TRY(fby__pack_begin_doing(p, phase->doing, err));
     const uint64_t done = atomic_load_explicit(&p->done, memory_order_relaxed);

@@ -125,4 +125,4 @@ static bool writer_lacks_memory(const void *worker) { return ((const writer *)wo
 
 static bool reads_source(const fby__pack *p) { return !p->scattered; }
 
-const fby__pack_phase fby__pack_write_phase = {"writing", begin_writer, write_task, writer_lacks_memory, end_writer, reads_source};
+const fby__pack_phase_ops fby__pack_write_phase = {"writing", begin_writer, write_task, writer_lacks_memory, end_writer, reads_source};

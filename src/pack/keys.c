@@ -423,7 +423,7 @@ static fby_status parse(const fby__pack *p, fby__bytes from, fby__pack_keys *k, 
 }
 
 /* The hash finds what went wrong on a disk. Whoever may write there may write a hash, too: so all is looked at before it is believed. */
-fby_status fby__pack_keys_take(fby__pack *p, fby__bytes from, bool *out_ok, fby_error *err)
+fby_status fby__pack_keys_read(fby__pack *p, fby__bytes from, bool *out_ok, fby_error *err)
 {
     const fby__hash128 of = origin(p);
     *out_ok = from.n >= 3 * sizeof of && memcmp(from.data, &of, sizeof of) == 0 && fby__hash_follows(from.data, from.n - sizeof of);
@@ -464,7 +464,7 @@ fby_status fby__pack_keys_find(fby__pack *p, fby_error *err)
     FBY__TRY(find_column(p, &column, err));
     fby_status status = fby__pack_in_memory(p) ? FBY_OK : fby__pack_plan_tail(p, &tail, err);
     if (status == FBY_OK && tail.n)
-        status = fby__pack_keys_take(p, (fby__bytes){tail.data, tail.n}, &ok, err);
+        status = fby__pack_keys_read(p, (fby__bytes){tail.data, tail.n}, &ok, err);
     fby__buf_fini(&tail);
     if (status == FBY_OK && ok)
         p->keys->column = column;

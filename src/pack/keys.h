@@ -51,7 +51,7 @@ fby_status fby__pack_keys_find(struct fby__pack *p, fby_error *err);
 /** What the plan's file has behind its text. */
 fby_status fby__pack_keys_put(const struct fby__pack *p, fby__buf *out, fby_error *err);
 /** Taken over from there: of another source, or damaged, *out_ok is false. */
-fby_status fby__pack_keys_take(struct fby__pack *p, fby__bytes from, bool *out_ok, fby_error *err);
+fby_status fby__pack_keys_read(struct fby__pack *p, fby__bytes from, bool *out_ok, fby_error *err);
 void fby__pack_keys_free(fby__pack_keys *keys); /* NULL is fine */
 
 /** Where n rows go. next: of each value, how many of its rows came before; counted on. */

@@ -75,7 +75,7 @@ static bool all_files_there(const fby__pack *p)
     return true;
 }
 
-static fby_status run_phase(fby__pack *p, const fby__pack_phase *phase, uint64_t n, fby_error *err)
+static fby_status run_phase(fby__pack *p, const fby__pack_phase_ops *phase, uint64_t n, fby_error *err)
 {
     return n ? fby__pack_crew_run(p, phase, 0, n, err) : FBY_OK;
 }

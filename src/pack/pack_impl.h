@@ -245,21 +245,21 @@ void fby__pack_out_drop(fby__pack_out *out); /* closed, and zeroed with fd = -1,
 /* ---- phases ---- */
 
 /** How the tasks of a phase are run: by workers, each of one thread, which keep what is of use for the next task. */
-typedef struct fby__pack_phase {
+typedef struct fby__pack_phase_ops {
     const char *doing;
     fby_status (*begin)(fby__pack *p, uint32_t n_workers, void **out_worker, fby_error *err); /* n_workers: that share the memory */
     fby_status (*run)(void *worker, uint64_t k, fby_error *err);                              /* done: what is complete is not done again */
     bool (*lacks_memory)(const void *worker); /* run has failed, and with all of the memory might not have */
     void (*end)(void *worker);
     bool (*reads_source)(const fby__pack *p); /* blocks of it have to fit a worker's part of the memory */
-} fby__pack_phase;
+} fby__pack_phase_ops;
 
-extern const fby__pack_phase fby__pack_scatter_phase, fby__pack_write_phase; /* scatter.c, files.c */
+extern const fby__pack_phase_ops fby__pack_scatter_phase, fby__pack_write_phase; /* scatter.c, files.c */
 
 uint64_t fby__pack_scatter_count(const fby__pack *p); /* layout.c: 0 without a shuffle or a key */
 uint64_t fby__pack_write_count(const fby__pack *p);
 /** Tasks [first, last) of a phase, by threads; progress and cancelling are the calling thread's. */
-fby_status fby__pack_crew_run(fby__pack *p, const fby__pack_phase *phase, uint64_t first, uint64_t last, fby_error *err);
+fby_status fby__pack_crew_run(fby__pack *p, const fby__pack_phase_ops *phase, uint64_t first, uint64_t last, fby_error *err);
 /** By a worker, every now and then: FBY_E_CANCELLED. */
 fby_status fby__pack_go_on(const fby__pack *p, fby_error *err);
 static inline void fby__pack_count(fby__pack *p, uint64_t rows) { atomic_fetch_add_explicit(&p->done, rows, memory_order_relaxed); }

@@ -358,4 +358,4 @@ static bool reads_source(const fby__pack *p)
     return true;
 }
 
-const fby__pack_phase fby__pack_scatter_phase = {"scattering", begin_stage, scatter_task, stage_lacks_memory, end_stage, reads_source};
+const fby__pack_phase_ops fby__pack_scatter_phase = {"scattering", begin_stage, scatter_task, stage_lacks_memory, end_stage, reads_source};

@@ -383,7 +383,8 @@ static bool reads_source(const fby__pack *p)
     return true;
 }
 
-static const fby__pack_phase verify_phase = {"verifying", begin_verifier, verify_task, verifier_lacks_memory, end_verifier, reads_source};
+static const fby__pack_phase_ops verify_phase = {"verifying",           begin_verifier, verify_task,
+                                                 verifier_lacks_memory, end_verifier,   reads_source};
 
 /* ---- tasks, and all of them ---- */
 

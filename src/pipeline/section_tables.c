@@ -435,7 +435,7 @@ static fby_status fit_moments(fby_pipeline *p, const fby__reading *reading, fby_
 
 /* --- into the outputs -------------------------------------------------------------------------------------------------------------------------- */
 
-static size_t place_of(const char *name, const char *const *names, size_t n)
+static size_t index_of(const char *name, const char *const *names, size_t n)
 {
     size_t i = 0;
     while (i < n && strcmp(names[i], name) != 0)
@@ -480,7 +480,7 @@ static fby_status meet_moments(const fby__reading *r, const fby__need *need, con
         return FBY_E_NOMEM;
     for (size_t i = 0; i < n; i++) {
         const char *column = need->columns[i / each];
-        const size_t at = place_of(column, m->opts.columns, m->opts.n_columns);
+        const size_t at = index_of(column, m->opts.columns, m->opts.n_columns);
         if (at == m->opts.n_columns)
             return fby__node_fail(r, need->node, "the moments '%.60s' are not of the column '%.80s'", need->name, column);
         const fby_moments *found = &m->moments[at * each + i % each];
@@ -512,7 +512,7 @@ static fby_status meet_group_moments(const fby__reading *r, fby__need *need, con
         goto done;
     }
     for (size_t i = 0; i < n; i++) {
-        size_t at = place_of(need->columns[i], m->opts.columns, m->opts.n_columns);
+        size_t at = index_of(need->columns[i], m->opts.columns, m->opts.n_columns);
         if (at == m->opts.n_columns) {
             status = fby__node_fail(r, need->node, "the moments '%.60s' are not of the column '%.80s'", need->name, need->columns[i]);
             goto done;

@@ -117,7 +117,7 @@ static fby_status choose(fby__read *read, fby_error *err)
     }
     FBY__TRY(fby__read_want(read, n, &sources, err));
     for (uint32_t i = 0; i < s->n_columns; i++) {
-        const fby__node *node = s->columns[i].field ? &schema->nodes[s->columns[i].field - schema->fields] : NULL;
+        const fby__schema_node *node = s->columns[i].field ? &schema->nodes[s->columns[i].field - schema->fields] : NULL;
         for (uint32_t k = 0; node && k < node->n_leaves; k++)
             sources[s->columns[i].first_source + k] = (fby__leaf_source){.leaf = node->first_leaf + k};
     }

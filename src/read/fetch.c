@@ -233,7 +233,7 @@ fby_status fby__fetch_submit(fby__read *read, size_t n_requests, fby_error *err)
     return status;
 }
 
-void fby__fetch_take_mapped(fby__read *read)
+void fby__fetch_mapped(fby__read *read)
 {
     const fby__reader *r = read->reader;
     if (!read->file || !is_mapped(r))

@@ -407,7 +407,7 @@ static fby_status prepare(fby__read *read, size_t *out_n_requests, fby_error *er
 static void go_on(fby__read *read, int worker)
 {
     if (read->batch.error.code == FBY_OK) {
-        fby__fetch_take_mapped(read);
+        fby__fetch_mapped(read);
         decode(read, worker);
         return;
     }

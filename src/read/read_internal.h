@@ -37,7 +37,7 @@ fby_status fby__fetch_submit(fby__read *read, size_t n_requests, fby_error *err)
 /** Fill all requests here and now. */
 fby_status fby__fetch_now(fby__read *read, size_t n_requests, fby_error *err);
 /** Ranges, and panels whose rows are as stored, point into the map. Nothing where no file is mapped. */
-void fby__fetch_take_mapped(fby__read *read);
+void fby__fetch_mapped(fby__read *read);
 /** The read needs its bytes no more. */
 void fby__fetch_give_back(fby__read *read);
 

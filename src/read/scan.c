@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #define MAX_THREADS 64
-#define PIECE_ROWS ((uint64_t)1 << 20) /* decoded at once by a thread */
+#define AT_ONCE_ROWS ((uint64_t)1 << 20) /* decoded at once by a thread */
 #define MAX_BLOCK_ROWS (1u << 30)
 #define ALIGNMENT 64u /* of panels */
 #define PROGRESS_NS 100000000u
@@ -248,8 +248,8 @@ static fby_status read_block(job *j, uint32_t b, fby_error *err)
     if (end > MAX_BLOCK_ROWS)
         return fby__fail(err, FBY_E_UNSUPPORTED, "a row group of %llu rows is more than the sample index holds",
                          (unsigned long long)(block->row_end - block->row_begin));
-    for (uint64_t row = begin; row < end; row += PIECE_ROWS) {
-        j->rows = (fby__scan_rows){b, block, row, fby__min_u64(PIECE_ROWS, end - row), row == begin};
+    for (uint64_t row = begin; row < end; row += AT_ONCE_ROWS) {
+        j->rows = (fby__scan_rows){b, block, row, fby__min_u64(AT_ONCE_ROWS, end - row), row == begin};
         j->read.block = b;
         j->read.lo = row;
         j->read.hi = row + j->rows.n;

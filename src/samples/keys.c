@@ -72,7 +72,7 @@ static fby_status no_key(const gathering *g, uint32_t b, uint64_t i, fby_error *
     const fby__block *block = fby__dataset_block(s->base->ds, b);
     uint64_t row, rows;
     fby__samples_at(s, b, i, &row, &rows);
-    const fby__row_place at = fby__dataset_row_place(s->base->ds, block->first_row + row);
+    const fby__file_row at = fby__dataset_file_row(s->base->ds, block->first_row + row);
     return fby__fail(err, FBY_E_DATA,
                      "%s: '%s' is missing in row %llu of the %s, where a sample begins: parts of an epoch by keys need the key of every "
                      "sample. Fill it, or leave such samples out (select)",

@@ -279,7 +279,7 @@ static fby_status flag_column(void *user, void *memory, const fby__scan_rows *ro
 
 static fby_status no_key(const scan *s, const fby__block *block, uint64_t row, fby_error *err)
 {
-    const fby__row_place at = fby__dataset_row_place(s->base->ds, block->first_row + row);
+    const fby__file_row at = fby__dataset_file_row(s->base->ds, block->first_row + row);
     return fby__fail(err, FBY_E_DATA, "%s: the key '%s'%s is missing in row %llu of the %s: a row without a key is in no group", at.path,
                      s->opts->key, s->n_keys > 1 ? ", or another column of it," : "", at.row, at.of);
 }

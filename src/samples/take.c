@@ -106,7 +106,7 @@ fby_status fby_samples_take(const fby_samples *samples, const uint64_t *indices,
         return fby__fail(err, FBY_E_ARG, "no sample is listed: a list, slice or mask takes at least one of the %llu",
                          (unsigned long long)fby_samples_count(samples));
     FBY__TRY(fby__samples_choosing_begin(&scope, samples, err));
-    fby_status status = fby__alloc_take(n * sizeof *indices) ? FBY_OK : fby__fail_nomem(err, "the samples to take"); /* the list itself */
+    fby_status status = fby__alloc_charge(n * sizeof *indices) ? FBY_OK : fby__fail_nomem(err, "the samples to take"); /* the list itself */
     if (status == FBY_OK)
         status = in_order(samples, indices, n, &sorted, err);
     if (status == FBY_OK)

@@ -24,11 +24,11 @@
 #define BATCH_VALUES ((uint64_t)4 << 20) /* where a row holds many */
 
 /* Rows [from, to) of a batch, for every column; what is read beside them comes behind. */
-static fby_status add_rows(const fby_batch *batch, uint64_t from, uint64_t to, fby__moments *m, size_t n_columns, fby__places *places,
+static fby_status add_rows(const fby_batch *batch, uint64_t from, uint64_t to, fby__moment_sums *m, size_t n_columns, fby__places *places,
                            fby_error *err)
 {
     const size_t n = fby_batch_tensor_count(batch), n_places = places->n_each ? places->n_each : 1;
-    const fby__moments *end = m + n_columns * n_places;
+    const fby__moment_sums *end = m + n_columns * n_places;
     for (size_t i = 0; m < end; i++, m += n_places) {
         const fby_tensor *values = fby_batch_tensor(batch, i), *next = i + 1 < n ? fby_batch_tensor(batch, i + 1) : NULL;
         const double *at = values->data;
@@ -58,7 +58,7 @@ typedef struct groups {
     fby__table_key key;
     fby_lookup *table; /* owned; keys alone: the group's number is its row */
     size_t n_columns;
-    fby__moments *moments; /* owned; n_columns a group */
+    fby__moment_sums *moments; /* owned; n_columns a group */
     size_t cap_moments, n_moments;
     uint32_t *of_row; /* owned; BATCH_ROWS: the group of each row of an interval */
     uint32_t *sorted; /* owned; BATCH_ROWS: the interval's rows, those of a group side by side */
@@ -152,7 +152,7 @@ typedef struct column_values {
 static uint64_t value_begin(const column_values *c, uint64_t row) { return c->offsets ? (uint64_t)c->offsets[row] : row * c->width; }
 
 /* n rows of one group. */
-static fby_status add_group(groups *g, const column_values *c, uint64_t from, const uint32_t *rows, uint32_t n, fby__moments *m,
+static fby_status add_group(groups *g, const column_values *c, uint64_t from, const uint32_t *rows, uint32_t n, fby__moment_sums *m,
                             fby_error *err)
 {
     uint64_t first = from + rows[0], last = from + rows[n - 1], total = 0;
@@ -202,7 +202,7 @@ static fby_status add_grouped(groups *g, const fby_batch *batch, uint64_t first_
 /* ---- all rows ---- */
 
 /* m: one a column, or NULL where they are gathered by group. */
-static fby_status add_covered(const fby_batch *batch, uint64_t first_row, fby__cover *c, fby__moments *m, size_t n_columns, groups *g,
+static fby_status add_covered(const fby_batch *batch, uint64_t first_row, fby__cover *c, fby__moment_sums *m, size_t n_columns, groups *g,
                               fby__places *places, fby_error *err)
 {
     uint64_t end = first_row + fby_batch_size(batch);
@@ -219,7 +219,7 @@ static fby_status add_covered(const fby_batch *batch, uint64_t first_row, fby__c
     return FBY_OK;
 }
 
-static fby_status sum_batches(fby_loader *l, fby__cover *c, fby__pads *pads, fby__places *places, fby__moments *m, groups *g,
+static fby_status sum_batches(fby_loader *l, fby__cover *c, fby__pads *pads, fby__places *places, fby__moment_sums *m, groups *g,
                               fby_error *err)
 {
     uint64_t row = 0;
@@ -296,7 +296,7 @@ static fby_status fill_outputs(const fby_dataset *ds, const fby_fit_opts *o, fby
 
 /* outputs: room for those of the key before the columns', and of pads behind. m: NULL where they are gathered by group, in g. */
 static fby_status fit(fby_dataset *ds, const fby_fit_opts *o, fby_output *outputs, fby_op *ops, fby__pads *pads, fby__places *places,
-                      fby__moments *m, groups *g, fby_error *err)
+                      fby__moment_sums *m, groups *g, fby_error *err)
 {
     const size_t before = g ? fby__table_key_outputs(&g->key, outputs) : 0;
     fby_loader_opts opts = {FBY_LOADER_SIZES,
@@ -320,7 +320,7 @@ static fby_status fit(fby_dataset *ds, const fby_fit_opts *o, fby_output *output
 }
 
 /* As fit(), with memory for what it needs. */
-static fby_status fit_columns(fby_dataset *ds, const fby_fit_opts *o, fby__moments *m, groups *g, fby_error *err)
+static fby_status fit_columns(fby_dataset *ds, const fby_fit_opts *o, fby__moment_sums *m, groups *g, fby_error *err)
 {
     fby__pads pads;
     fby__places places;
@@ -344,7 +344,7 @@ static fby_status fit_moments(fby_dataset *ds, const fby_fit_opts *opts, fby_mom
     FBY__TRY(check_fit(ds, opts, err));
     if (!fby__mul_checked(opts->n_columns, opts->n_each ? opts->n_each : 1, &n))
         return fby__fail_nomem(err, "the moments");
-    fby__moments *m = fby__calloc(n, sizeof *m);
+    fby__moment_sums *m = fby__calloc(n, sizeof *m);
     fby_moments *finished = fby__calloc(n, sizeof *finished);
     fby_status status = m && finished ? fit_columns(ds, opts, m, NULL, err) : fby__fail_nomem(err, "the moments");
     for (size_t i = 0; status == FBY_OK && i < n; i++)

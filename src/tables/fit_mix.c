@@ -41,7 +41,7 @@ static bool same_proportions(const double *a, const double *b, size_t n)
     return true;
 }
 
-static fby_status find_shares(const fby_mix *mix, fitted_source *parts, fby_error *err)
+static fby_status find_shares(const fby_mix *mix, fitted_source *sources, fby_error *err)
 {
     double sum = 0;
     for (size_t e = 1; mix->weights && e < mix->n_epochs; e++)
@@ -50,18 +50,18 @@ static fby_status find_shares(const fby_mix *mix, fitted_source *parts, fby_erro
                 err, FBY_E_UNSUPPORTED,
                 "the weights differ from epoch to epoch, so no mean is that of all: fit a mixture with the weights of one epoch");
     for (size_t i = 0; i < mix->n_sources; i++) {
-        parts[i].share = mix->weights ? mix->weights[i] : (double)fby_samples_count(mix->sources[i].samples);
-        if (!(parts[i].share >= 0) || isinf(parts[i].share))
+        sources[i].share = mix->weights ? mix->weights[i] : (double)fby_samples_count(mix->sources[i].samples);
+        if (!(sources[i].share >= 0) || isinf(sources[i].share))
             return fby__fail(err, FBY_E_ARG, "the weight of source '%s' is %g: a number from 0 on is expected", mix->sources[i].name,
-                             parts[i].share);
-        sum += parts[i].share;
+                             sources[i].share);
+        sum += sources[i].share;
     }
     if (isinf(sum))
         return fby__fail(err, FBY_E_ARG, "the weights of the mixture have no finite sum: divide all of them by one number");
     if (!(sum > 0))
         return fby__fail(err, FBY_E_ARG, "the sources of the mixture have no samples, or weights of 0");
     for (size_t i = 0; i < mix->n_sources; i++)
-        parts[i].share /= sum;
+        sources[i].share /= sum;
     return FBY_OK;
 }
 
@@ -85,7 +85,7 @@ static double rows_of(const fby_samples *samples)
     return n && covered > 0 ? rows / (double)n / covered : 0;
 }
 
-static fby_status fit_part(const fby_mix_source *source, const fby_fit_opts *opts, size_t n, fitted_source *out, fby_error *err)
+static fby_status fit_source(const fby_mix_source *source, const fby_fit_opts *opts, size_t n, fitted_source *out, fby_error *err)
 {
     fby_fit_opts own = *opts;
     if (out->share == 0)
@@ -105,29 +105,29 @@ static fby_status fit_part(const fby_mix_source *source, const fby_fit_opts *opt
 }
 
 /* Of one column or place of all sources. */
-static fby_moments combine(const fitted_source *parts, size_t n_parts, size_t at)
+static fby_moments combine(const fitted_source *sources, size_t n_sources, size_t at)
 {
     fby_moments out = {.mean = 0, .std = 0, .min = (double)INFINITY, .max = -(double)INFINITY};
     double sum = 0, variance = 0;
-    for (size_t i = 0; i < n_parts; i++) {
-        const fby_moments *m = parts[i].moments ? &parts[i].moments[at] : NULL;
+    for (size_t i = 0; i < n_sources; i++) {
+        const fby_moments *m = sources[i].moments ? &sources[i].moments[at] : NULL;
         if (!m)
             continue;
         out.count += m->count;
         out.n_missing += m->n_missing;
         if (m->count == 0)
             continue;
-        const double p = parts[i].share * parts[i].rows * (double)m->count;
+        const double p = sources[i].share * sources[i].rows * (double)m->count;
         sum += p;
         out.mean += (m->mean - out.mean) * (p / sum); /* so that sources with one mean give that mean */
         out.min = fmin(out.min, m->min);
         out.max = fmax(out.max, m->max);
     }
-    for (size_t i = 0; i < n_parts; i++) {
-        const fby_moments *m = parts[i].moments ? &parts[i].moments[at] : NULL;
+    for (size_t i = 0; i < n_sources; i++) {
+        const fby_moments *m = sources[i].moments ? &sources[i].moments[at] : NULL;
         if (m && m->count)
-            variance +=
-                parts[i].share * parts[i].rows * (double)m->count / sum * (m->std * m->std + (m->mean - out.mean) * (m->mean - out.mean));
+            variance += sources[i].share * sources[i].rows * (double)m->count / sum *
+                        (m->std * m->std + (m->mean - out.mean) * (m->mean - out.mean));
     }
     out.std = sqrt(variance);
     if (out.count == 0)
@@ -135,19 +135,19 @@ static fby_moments combine(const fitted_source *parts, size_t n_parts, size_t at
     return out;
 }
 
-static fby_status fit_all(const fby_mix *mix, const fby_fit_opts *opts, fitted_source *parts, fby_moments *out, fby_error *err)
+static fby_status fit_all(const fby_mix *mix, const fby_fit_opts *opts, fitted_source *sources, fby_moments *out, fby_error *err)
 {
     size_t n;
-    FBY__TRY(find_shares(mix, parts, err));
+    FBY__TRY(find_shares(mix, sources, err));
     if (!fby__mul_checked(opts->n_columns, opts->n_each ? opts->n_each : 1, &n))
         return fby__fail_nomem(err, "the moments");
     for (size_t i = 0; i < mix->n_sources; i++)
-        FBY__TRY(fit_part(&mix->sources[i], opts, n, &parts[i], err));
+        FBY__TRY(fit_source(&mix->sources[i], opts, n, &sources[i], err));
     fby_moments *all = fby__calloc(n, sizeof *all);
     if (!all)
         return fby__fail_nomem(err, "the moments");
     for (size_t k = 0; k < n; k++)
-        all[k] = combine(parts, mix->n_sources, k);
+        all[k] = combine(sources, mix->n_sources, k);
     const fby_status status = fby__strided_out("fby_moments", "moments_size", all, n, sizeof *all, FBY__SIZE_UP_TO(fby_moments, max), out,
                                                opts->moments_size, err);
     fby__free(all);
@@ -162,13 +162,13 @@ static fby_status fit_mix(const fby_mix *given, const fby_fit_opts *opts, fby__a
     FBY__TRY(fby__fit_opts_in(opts, &o, arena, err));
     if (o.samples)
         return fby__fail(err, FBY_E_ARG, "the samples of a mixture are those of its sources: samples is not given");
-    fitted_source *parts = fby__calloc(mix.n_sources, sizeof *parts);
-    if (!parts)
+    fitted_source *sources = fby__calloc(mix.n_sources, sizeof *sources);
+    if (!sources)
         return fby__fail_nomem(err, "the moments");
-    const fby_status status = fit_all(&mix, &o, parts, out, err);
+    const fby_status status = fit_all(&mix, &o, sources, out, err);
     for (size_t i = 0; i < mix.n_sources; i++)
-        fby__free(parts[i].moments);
-    fby__free(parts);
+        fby__free(sources[i].moments);
+    fby__free(sources);
     return status;
 }
 

@@ -95,7 +95,7 @@ static fby_status leave_beyond(const fby__pads *p, const fby_tensor *t, const in
     for (int64_t r = 0; r < t->shape[0]; r++, at += places * each) {
         const bool is_beyond = count[r] > 0 && (uint64_t)count[r] > places;
         if (count[r] < 0 || (is_beyond && !p->opts->clip_count)) {
-            const fby__row_place in = fby__dataset_row_place(p->ds, first_row + (uint64_t)r);
+            const fby__file_row in = fby__dataset_file_row(p->ds, first_row + (uint64_t)r);
             return fby__fail(err, FBY_E_DATA, "%s: row %llu of the %s: a count of %" PRId64 " ('%s'), and column '%s' has %zu places%s",
                              in.path, in.row, in.of, count[r], p->opts->count, t->output, places,
                              is_beyond ? "; with clip_count it means all of them" : "");

@@ -29,7 +29,7 @@ fby_status fby__places_init(fby__places *p, fby_dataset *ds, const fby_fit_opts 
 
 void fby__places_fini(fby__places *p) { fby__free(p->values); }
 
-fby_status fby__places_add(fby__places *p, const fby_tensor *values, uint64_t from, uint64_t to, fby__moments *m, fby_error *err)
+fby_status fby__places_add(fby__places *p, const fby_tensor *values, uint64_t from, uint64_t to, fby__moment_sums *m, fby_error *err)
 {
     size_t inner = 1, width = 1; /* elements at one position of the axis; of a row */
     for (int32_t d = values->ndim - 1; d > 0; d--) {

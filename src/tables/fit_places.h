@@ -19,6 +19,6 @@ fby_status fby__places_init(fby__places *p, fby_dataset *ds, const fby_fit_opts 
 void fby__places_fini(fby__places *p);
 
 /** Add rows [from, to) of a column's tensor, float64 and dense, to the moments of its n_each places. */
-fby_status fby__places_add(fby__places *p, const fby_tensor *values, uint64_t from, uint64_t to, fby__moments *m, fby_error *err);
+fby_status fby__places_add(fby__places *p, const fby_tensor *values, uint64_t from, uint64_t to, fby__moment_sums *m, fby_error *err);
 
 #endif

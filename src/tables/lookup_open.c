@@ -124,7 +124,7 @@ typedef struct reading {
     fby_lookup *to;       /* borrowed */
     const names *columns; /* of the result */
     names own;            /* those that this table has */
-    size_t *place;        /* owned; own.n places among the result's columns */
+    size_t *column;       /* owned; own.n columns of the result */
     fby__account_scope *scope;
     double n_tables; /* that are read into the result, as far as is known: for what is expected of memory */
     bool first_wins;
@@ -148,11 +148,11 @@ static fby_status take_row(const reading *r, uint32_t row, const double *values,
         return FBY_OK;
     double *to = fby__lookup_row(r->to, row);
     for (size_t i = 0; i < r->own.n; i++) {
-        double *cell = &to[r->place[i]];
+        double *cell = &to[r->column[i]];
         if (isnan(*cell))
             *cell = values[i];
         else if (!isnan(values[i]) && values[i] != *cell && !r->first_wins)
-            return conflict(r, row, r->place[i], *cell, values[i], at, err);
+            return conflict(r, row, r->column[i], *cell, values[i], at, err);
     }
     return FBY_OK;
 }
@@ -204,7 +204,7 @@ static fby_status read_table(reading *r, int n_threads, fby_error *err)
     for (size_t i = 0; i < r->columns->n; i++)
         if (find_field(fby_dataset_schema(r->key.ds), r->columns->at[i])) {
             FBY__TRY(add_name(&r->own, r->columns->at[i], err));
-            r->place[r->own.n - 1] = i;
+            r->column[r->own.n - 1] = i;
         }
     fby_output outputs[FBY__KEY_OUTPUTS + 1];
     const size_t n_keys = fby__table_key_outputs(&r->key, outputs);
@@ -233,11 +233,11 @@ static fby_status read_tables(fby_dataset *const *tables, size_t n_tables, const
         fby_status status = fby__table_key_find(tables[i], o->key, o->more_keys, o->n_more_keys, &r.key, err);
         if (status == FBY_OK)
             status = same_types(&r.key, to, i, err);
-        if (status == FBY_OK && !(r.place = fby__calloc(columns->n + 1, sizeof *r.place)))
+        if (status == FBY_OK && !(r.column = fby__calloc(columns->n + 1, sizeof *r.column)))
             status = fby__fail_nomem(err, "the table's columns");
         if (status == FBY_OK && fby_dataset_rows(tables[i]) > 0)
             status = read_table(&r, o->n_threads, err);
-        fby__free(r.place);
+        fby__free(r.column);
         fby__free(r.own.at);
         FBY__TRY(status);
     }

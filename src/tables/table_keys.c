@@ -74,14 +74,14 @@ fby_status fby__table_key_add(const fby__table_key *k, const fby__batch_keys *ke
                               uint32_t *out_row, fby_error *err)
 {
     char where[320];
-    fby__lookup_value value[FBY_MAX_KEYS] = {0};
+    fby__lookup_key value[FBY_MAX_KEYS] = {0};
     fby_status status = FBY_OK;
     for (size_t c = 0; c < k->n && status == FBY_OK; c++) {
         const int64_t *offsets = keys->column[c].offsets;
         if (keys->column[c].missing[i])
             status = fby__fail(err, FBY_E_DATA, "the key '%s' is missing", k->column[c]);
         else if (k->text[c])
-            value[c] = (fby__lookup_value){.text = keys->column[c].text + offsets[i], .n_bytes = (size_t)(offsets[i + 1] - offsets[i])};
+            value[c] = (fby__lookup_key){.text = keys->column[c].text + offsets[i], .n_bytes = (size_t)(offsets[i + 1] - offsets[i])};
         else
             value[c].number = keys->column[c].numbers[i];
     }

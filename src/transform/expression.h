@@ -50,7 +50,7 @@ typedef enum fby__expr_op {
 } fby__expr_op;
 
 /** Operands that an operation takes from the stack; a column is put there as it is. */
-static inline size_t fby__expr_takes(fby__expr_op op)
+static inline size_t fby__expr_operands(fby__expr_op op)
 {
     return op == FBY__EXPR_NUMBER ? 0 : op == FBY__EXPR_WHERE ? 3 : op < FBY__EXPR_ADD ? 1 : 2;
 }

@@ -106,7 +106,7 @@ const double *fby__expression_run(const fby__expression *e, const double *const 
             stack[top++] = columns[s->column];
             continue;
         }
-        const size_t takes = fby__expr_takes(s->op);
+        const size_t takes = fby__expr_operands(s->op);
         top -= takes;
         double *out = scratch + top * BLOCK;
         const double *a = stack[top], *b = stack[top + (takes > 1)], *c = stack[top + 2 * (takes > 2)];

@@ -74,7 +74,7 @@ const int64_t *fby__expression_run_whole(const fby__expression *e, const int64_t
             stack[top++] = columns[s->column];
             continue;
         }
-        const size_t takes = fby__expr_takes(s->op);
+        const size_t takes = fby__expr_operands(s->op);
         top -= takes;
         int64_t *out = scratch + top * BLOCK;
         const int64_t *a = stack[top], *b = stack[top + (takes > 1)];

@@ -15,12 +15,12 @@ typedef struct fby__channel_positions {
     size_t memory_bytes;
 } fby__channel_positions;
 
-typedef struct fby__channel {
+typedef struct fby__made_channel {
     fby_channel_value value;
     uint32_t feature;
     uint32_t at;   /* in a row of the result; FIRST_ROWS: where its block begins */
     uint32_t step; /* FIRST_ROWS: channels of that block, side by side; else 1 */
-} fby__channel;
+} fby__made_channel;
 
 typedef struct fby__group_channels {
     bool is_mask;
@@ -28,9 +28,9 @@ typedef struct fby__group_channels {
     uint32_t max_groups, n_rows, row_values;
     uint32_t n_features, n_channels;
     double pad;
-    fby_dtype *dtypes;      /* owned; of features */
-    uint32_t *uses;         /* owned; of features: a bit for each fby_channel_value made of it */
-    fby__channel *channels; /* owned */
+    fby_dtype *dtypes;           /* owned; of features */
+    uint32_t *uses;              /* owned; of features: a bit for each fby_channel_value made of it */
+    fby__made_channel *channels; /* owned */
     fby__channel_positions positions;
 } fby__group_channels;
 

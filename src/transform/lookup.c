@@ -172,12 +172,12 @@ fby_status fby__lookup_add_text(fby_lookup *t, const void *key, size_t n_bytes, 
     return FBY_OK;
 }
 
-static fby_status add_one(fby_lookup *t, const fby__lookup_value *key, uint32_t *out_row, fby_error *err)
+static fby_status add_one(fby_lookup *t, const fby__lookup_key *key, uint32_t *out_row, fby_error *err)
 {
     return t->text ? fby__lookup_add_text(t, key->text, key->n_bytes, out_row, err) : fby__lookup_add_number(t, key->number, out_row, err);
 }
 
-fby_status fby__lookup_add(fby_lookup *t, const fby__lookup_value *key, uint32_t *out_row, fby_error *err)
+fby_status fby__lookup_add(fby_lookup *t, const fby__lookup_key *key, uint32_t *out_row, fby_error *err)
 {
     uint32_t found = 0, index;
     if (!t->key_columns)
@@ -327,10 +327,10 @@ void fby__lookup_describe(const fby_lookup *t, char out[FBY__LOOKUP_CHARS])
 
 /* ---- public ---- */
 
-static fby__lookup_value value_at(const fby_lookup_keys *key, size_t i)
+static fby__lookup_key value_at(const fby_lookup_keys *key, size_t i)
 {
     const char *text = key->texts ? key->texts[i] : NULL;
-    return (fby__lookup_value){.text = text, .n_bytes = text ? strlen(text) : 0, .number = key->texts ? 0 : key->numbers[i]};
+    return (fby__lookup_key){.text = text, .n_bytes = text ? strlen(text) : 0, .number = key->texts ? 0 : key->numbers[i]};
 }
 
 /* A key that comes twice, in rows i and j. */
@@ -344,7 +344,7 @@ static fby_status fail_twice(fby_lookup *t, uint32_t i, size_t j, fby_error *err
 static fby_status fill(fby_lookup *t, const fby_lookup_keys *key, size_t n_keys, const double *values, fby_error *err)
 {
     for (size_t i = 0; i < n_keys; i++) {
-        fby__lookup_value value[FBY_MAX_KEYS];
+        fby__lookup_key value[FBY_MAX_KEYS];
         uint32_t row;
         for (size_t c = 0; c < t->n_key_columns; c++) {
             value[c] = value_at(&key[c], i);
@@ -476,7 +476,7 @@ int64_t fby_lookup_find_text(const fby_lookup *table, const char *key, size_t n_
     return table->text ? row_or_none(fby__lookup_text(table, key, n_bytes)) : -1;
 }
 
-static int64_t find_value(const fby_lookup *table, const fby__lookup_value *key)
+static int64_t find_value(const fby_lookup *table, const fby__lookup_key *key)
 {
     return table->text ? fby_lookup_find_text(table, key->text, key->n_bytes) : fby_lookup_find_number(table, key->number);
 }
@@ -485,7 +485,7 @@ int64_t fby_lookup_find_keys(const fby_lookup *table, const fby_lookup_keys *key
 {
     int64_t found = -1;
     for (size_t c = 0; c < table->n_key_columns; c++) {
-        const fby__lookup_value value = value_at(&key[c], i);
+        const fby__lookup_key value = value_at(&key[c], i);
         if (fby_lookup_key_is_text(table, c) != (value.text != NULL))
             return -1;
         int64_t index = find_value(table->key_columns ? table->key_columns[c] : table, &value);

@@ -25,14 +25,14 @@ fby_status fby__lookup_add_number(fby_lookup *t, int64_t key, uint32_t *out_row,
 fby_status fby__lookup_add_text(fby_lookup *t, const void *key, size_t n_bytes, uint32_t *out_row, fby_error *err);
 
 /** One column of a key: a text of n_bytes, or a number where text is NULL. */
-typedef struct fby__lookup_value {
+typedef struct fby__lookup_key {
     const void *text; /* borrowed */
     size_t n_bytes;
     int64_t number;
-} fby__lookup_value;
+} fby__lookup_key;
 
 /** The same for a key of any number of columns, one value each, of the columns' types. */
-fby_status fby__lookup_add(fby_lookup *t, const fby__lookup_value *key, uint32_t *out_row, fby_error *err);
+fby_status fby__lookup_add(fby_lookup *t, const fby__lookup_key *key, uint32_t *out_row, fby_error *err);
 
 /** The values of a row, to be written while the table is filled; valid until the next key is added. */
 double *fby__lookup_row(fby_lookup *t, uint32_t row);

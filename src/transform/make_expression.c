@@ -123,7 +123,7 @@ static void find_there(const expression *x, const fby__make_job *job, fby__make_
     for (uint32_t c = 0; c < x->n_columns; c++) {
         if (!job->views[c].valid)
             continue;
-        fby__make_take_valid(job, &job->views[c], x->width, begin, n, flags);
+        fby__make_next_valid(job, &job->views[c], x->width, begin, n, flags);
         for (size_t k = 0; k < n; k++)
             there[k] &= flags[k] != 0;
     }
@@ -172,7 +172,7 @@ static fby_status run_whole(const expression *x, fby__make_job *job, fby_error *
         for (uint32_t c = 0; c < x->n_columns; c++) {
             in = begin;
             columns[c] = memory + (size_t)c * FBY__EXPR_BLOCK;
-            n = fby__make_take(job, &job->views[c], sizeof(int64_t), x->width, &in, FBY__EXPR_BLOCK, memory + (size_t)c * FBY__EXPR_BLOCK);
+            n = fby__make_next(job, &job->views[c], sizeof(int64_t), x->width, &in, FBY__EXPR_BLOCK, memory + (size_t)c * FBY__EXPR_BLOCK);
         }
         if (n == 0)
             return FBY_OK;
@@ -212,7 +212,7 @@ static fby_status run_floats(const expression *x, fby__make_job *job, fby_error 
         for (uint32_t c = 0; c < x->n_columns; c++) {
             const fby_dtype dtype = x->column_dtype[c];
             in = begin;
-            n = fby__make_take(job, &job->views[c], fby_dtype_bytes(dtype), x->width, &in, FBY__EXPR_BLOCK, stored);
+            n = fby__make_next(job, &job->views[c], fby_dtype_bytes(dtype), x->width, &in, FBY__EXPR_BLOCK, stored);
             (void)fby__convert(FBY_FLOAT64, memory + (size_t)c * FBY__EXPR_BLOCK, dtype, stored, n, FBY__SCALE_NONE,
                                &bad); /* any number is one */
         }

@@ -47,7 +47,7 @@ static fby_status add_channels(const fby__make_spec *spec, fby__group_channels *
             if (c[k].value != FBY_CHANNEL_COUNT && c[k].value != FBY_CHANNEL_KEY && c[k].feature >= n_features)
                 return fby__fail(err, FBY_E_ARG, "output '%s': group_channels: channel %zu is of feature %u: the output has %u",
                                  spec->output, i + k, c[k].feature, n_features);
-            p->channels[i + k] = (fby__channel){.value = c[k].value, .feature = c[k].feature, .at = (uint32_t)at, .step = (uint32_t)n};
+            p->channels[i + k] = (fby__made_channel){.value = c[k].value, .feature = c[k].feature, .at = (uint32_t)at, .step = (uint32_t)n};
             if (c[k].value != FBY_CHANNEL_COUNT && c[k].value != FBY_CHANNEL_KEY)
                 p->uses[c[k].feature] |= 1u << c[k].value;
         }
@@ -265,7 +265,7 @@ static uint64_t find_first_rows(const fby__group_channels *p, const fby__group_r
 }
 
 /* Channels of a block: n_channels of them from c on. */
-static inline __attribute__((always_inline)) void put_first_rows(const fby__group_channels *p, const fby__channel *c,
+static inline __attribute__((always_inline)) void put_first_rows(const fby__group_channels *p, const fby__made_channel *c,
                                                                  const fby__group_rows *g, const uint32_t *first, uint64_t n_first,
                                                                  const double *values, uint64_t n_rows, uint8_t *out, bool is_float32)
 {
@@ -285,7 +285,7 @@ static inline __attribute__((always_inline)) void put_channels(const fby__group_
     uint32_t *first = g->sorted[0]; /* done with */
     uint64_t n_first = 0;
     for (uint32_t i = 0; i < p->n_channels; i++) {
-        const fby__channel *c = &p->channels[i];
+        const fby__made_channel *c = &p->channels[i];
         if (c->value == FBY_CHANNEL_FIRST_ROWS) {
             if (n_first == 0)
                 n_first = find_first_rows(p, g, first);

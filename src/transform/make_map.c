@@ -59,7 +59,7 @@ static void find_whole_floats(const double *x, whole_block *b)
 static bool take_whole(const whole_column *c, const fby__make_job *job, fby__make_cursor *cursor, whole_block *b)
 {
     b->cursor = *cursor;
-    b->n = fby__make_take(job, &job->views[0], c->bytes, c->width, cursor, FBY__MAKE_BLOCK, b->stored);
+    b->n = fby__make_next(job, &job->views[0], c->bytes, c->width, cursor, FBY__MAKE_BLOCK, b->stored);
     size_t bad;
     if (c->dtype >= FBY_FLOAT16) {
         double x[FBY__MAKE_BLOCK];
@@ -75,7 +75,7 @@ static bool take_whole(const whole_column *c, const fby__make_job *job, fby__mak
     }
     if (c->want_valid && b->n) {
         uint8_t valid[FBY__MAKE_BLOCK];
-        fby__make_take_valid(job, &job->views[0], c->width, b->cursor, b->n, valid);
+        fby__make_next_valid(job, &job->views[0], c->width, b->cursor, b->n, valid);
         for (size_t i = 0; i < b->n; i++)
             b->is_whole[i] &= valid[i] != 0;
     }
@@ -87,7 +87,7 @@ static fby_status refuse_number(const whole_column *c, fby__make_job *job, const
     job->bad = fby__make_sample_of(job, c->width, b->cursor, i);
     uint8_t valid[FBY__MAKE_BLOCK] = {0};
     if (c->want_valid)
-        fby__make_take_valid(job, &job->views[0], c->width, b->cursor, i + 1, valid);
+        fby__make_next_valid(job, &job->views[0], c->width, b->cursor, i + 1, valid);
     if (c->want_valid && !valid[i])
         return fby__fail(err, FBY_E_DATA, "a missing value %s", what);
     char text[64];

@@ -71,12 +71,12 @@ static fby_status run_time(const void *state, fby__make_job *job, fby_error *err
     for (fby__make_cursor in = {0}, out = {0};;) {
         const fby__make_cursor begin = in;
         size_t bad = 0;
-        const size_t n = fby__make_take(job, &job->views[0], sizeof *values, t->width, &in, FBY__MAKE_BLOCK, values);
+        const size_t n = fby__make_next(job, &job->views[0], sizeof *values, t->width, &in, FBY__MAKE_BLOCK, values);
         if (n == 0)
             return FBY_OK;
         const bool has_flags = t->refuses_missing && job->views[0].valid;
         if (has_flags)
-            fby__make_take_valid(job, &job->views[0], t->width, begin, n, there);
+            fby__make_next_valid(job, &job->views[0], t->width, begin, n, there);
         for (size_t i = 0; has_flags && i < n; i++)
             if (!there[i]) {
                 job->bad = fby__make_sample_of(job, t->width, begin, i);

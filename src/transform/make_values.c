@@ -55,7 +55,7 @@ static size_t take_arrays(const fby__make_job *job, const fby__make_view *v, siz
     return taken;
 }
 
-size_t fby__make_take(const fby__make_job *job, const fby__make_view *view, size_t bytes, uint32_t width, fby__make_cursor *cursor,
+size_t fby__make_next(const fby__make_job *job, const fby__make_view *view, size_t bytes, uint32_t width, fby__make_cursor *cursor,
                       size_t n, void *packed)
 {
     if (width != 1)
@@ -81,7 +81,7 @@ static inline void settle(const fby__make_job *job, uint32_t width, fby__make_cu
     }
 }
 
-void fby__make_take_valid(const fby__make_job *job, const fby__make_view *view, uint32_t width, fby__make_cursor cursor, size_t n,
+void fby__make_next_valid(const fby__make_job *job, const fby__make_view *view, uint32_t width, fby__make_cursor cursor, size_t n,
                           uint8_t *packed)
 {
     for (size_t i = 0; i < n; i++) {

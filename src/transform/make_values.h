@@ -18,11 +18,11 @@ typedef struct fby__make_cursor {
 /**
  * Copy the next n values, or as many as are left, of `bytes` each and `width` a row, to `packed`; the cursor moves on. Returns how many.
  */
-size_t fby__make_take(const fby__make_job *job, const fby__make_view *view, size_t bytes, uint32_t width, fby__make_cursor *cursor,
+size_t fby__make_next(const fby__make_job *job, const fby__make_view *view, size_t bytes, uint32_t width, fby__make_cursor *cursor,
                       size_t n, void *packed);
 
 /** One flag for each of the next n values: is it there? The view has flags. */
-void fby__make_take_valid(const fby__make_job *job, const fby__make_view *view, uint32_t width, fby__make_cursor cursor, size_t n,
+void fby__make_next_valid(const fby__make_job *job, const fby__make_view *view, uint32_t width, fby__make_cursor cursor, size_t n,
                           uint8_t *packed);
 
 /** Where the result of the next value goes, `bytes` wide; the cursor moves on. There is a next value. */

@@ -22,7 +22,7 @@ static double total(double *lane)
 }
 
 /* n is a multiple of LANES. NaN and infinities have no difference of 0 to themselves. */
-static inline __attribute__((always_inline)) fby__moments sum_up(const double *values, uint64_t n, double origin)
+static inline __attribute__((always_inline)) fby__moment_sums sum_up(const double *values, uint64_t n, double origin)
 {
     double count[LANES] = {0}, sum[LANES] = {0}, square[LANES] = {0}, least[LANES], most[LANES];
     for (uint32_t k = 0; k < LANES; k++) {
@@ -40,7 +40,7 @@ static inline __attribute__((always_inline)) fby__moments sum_up(const double *v
             most[k] = high > most[k] ? high : most[k];
         }
     const double there = total(count);
-    fby__moments m = {.count = (uint64_t)there, .origin = origin, .min = least[0], .max = most[0]};
+    fby__moment_sums m = {.count = (uint64_t)there, .origin = origin, .min = least[0], .max = most[0]};
     if (m.count == 0)
         return m;
     const double mean = total(sum) / there;
@@ -59,7 +59,7 @@ static inline __attribute__((always_inline)) fby__moments sum_up(const double *v
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static fby__moments sum_up_avx2(const double *values, uint64_t n, double origin)
+__attribute__((target("avx2"))) static fby__moment_sums sum_up_avx2(const double *values, uint64_t n, double origin)
 {
     return sum_up(values, n, origin);
 }
@@ -68,7 +68,7 @@ __attribute__((target("avx2"))) static fby__moments sum_up_avx2(const double *va
 #endif
 
 /* One run, at most RUN values. A last, shorter one is filled up with NaN, which is left out. */
-static fby__moments moments_of(const double *values, uint64_t n, double origin)
+static fby__moment_sums moments_of(const double *values, uint64_t n, double origin)
 {
     double filled[RUN];
     uint64_t whole = (n + LANES - 1) / LANES * LANES;
@@ -78,12 +78,12 @@ static fby__moments moments_of(const double *values, uint64_t n, double origin)
             filled[i] = (double)NAN;
         values = filled;
     }
-    fby__moments m = fby__cpu_has_avx2() ? sum_up_avx2(values, whole, origin) : sum_up(values, whole, origin);
+    fby__moment_sums m = fby__cpu_has_avx2() ? sum_up_avx2(values, whole, origin) : sum_up(values, whole, origin);
     m.n_missing = n - m.count;
     return m;
 }
 
-void fby__moments_merge(fby__moments *m, const fby__moments *other)
+void fby__moments_merge(fby__moment_sums *m, const fby__moment_sums *other)
 {
     uint64_t missing = m->n_missing + other->n_missing;
     if (m->count == 0) {
@@ -100,7 +100,7 @@ void fby__moments_merge(fby__moments *m, const fby__moments *other)
     m->n_missing = missing;
 }
 
-void fby__moments_add(fby__moments *m, const double *values, uint64_t n)
+void fby__moments_add(fby__moment_sums *m, const double *values, uint64_t n)
 {
     double origin = m->origin;
     for (uint64_t i = 0; m->count == 0 && i < n; i++)
@@ -109,12 +109,12 @@ void fby__moments_add(fby__moments *m, const double *values, uint64_t n)
             break;
         }
     for (uint64_t i = 0; i < n; i += RUN) {
-        fby__moments run = moments_of(values + i, n - i < RUN ? n - i : RUN, origin);
+        fby__moment_sums run = moments_of(values + i, n - i < RUN ? n - i : RUN, origin);
         fby__moments_merge(m, &run);
     }
 }
 
-void fby__moments_finish(const fby__moments *m, fby_moments *out)
+void fby__moments_finish(const fby__moment_sums *m, fby_moments *out)
 {
     const double none = (double)NAN;
     *out = (fby_moments){.count = m->count, .n_missing = m->n_missing, .mean = none, .std = none, .min = none, .max = none};

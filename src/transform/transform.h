@@ -74,18 +74,18 @@ uint64_t fby__program_run(const fby__program *p, fby_dtype dtype, uint8_t *rows,
                           uint32_t n_columns, uint32_t width);
 
 /** Moments being gathered. Zero-initialise. */
-typedef struct fby__moments {
+typedef struct fby__moment_sums {
     uint64_t count, n_missing;
     double origin;   /* the first value */
     double mean, m2; /* mean: less the origin; m2: sum of squared distances from the mean */
     double min, max; /* when count > 0 */
-} fby__moments;
+} fby__moment_sums;
 
 /** Add values: a fixed number at a time, each group with a mean of its own, merged in order. */
-void fby__moments_add(fby__moments *m, const double *values, uint64_t n);
+void fby__moments_add(fby__moment_sums *m, const double *values, uint64_t n);
 /** Add what was gathered elsewhere (Chan, Golub and LeVeque's update). */
-void fby__moments_merge(fby__moments *m, const fby__moments *other);
-void fby__moments_finish(const fby__moments *m, fby_moments *out);
+void fby__moments_merge(fby__moment_sums *m, const fby__moment_sums *other);
+void fby__moments_finish(const fby__moment_sums *m, fby_moments *out);
 
 /* ---- makers ---- */
 

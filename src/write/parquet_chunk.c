@@ -52,7 +52,7 @@ static fby_status strings_ahead(const chunk *c, size_t n, size_t *out)
     uint64_t bytes = 0;
     for (*out = 0; *out < n && bytes < c->w->page_bytes;) {
         const size_t n_block = n - *out < 64 ? n - *out : 64;
-        FBY__TRY(fby__pqw_take_strings(&ahead, n_block, block, c->err));
+        FBY__TRY(fby__pqw_next_strings(&ahead, n_block, block, c->err));
         for (size_t i = 0; i < n_block && bytes < c->w->page_bytes; i++, ++*out)
             bytes += 4 + (uint64_t)block[i].n;
     }
@@ -215,13 +215,13 @@ static fby_status encode_values(chunk *c, const extent *e, page *p, fby__bytes *
         fby__pqw_values ahead = c->values;
         FBY__TRY(fby__pqw_room(&w->strings, e->n_values * sizeof *strings, c->err));
         strings = (fby__pq_string *)(void *)w->strings.data;
-        FBY__TRY(fby__pqw_take_strings(c->leaf->value_bytes ? &ahead : &c->values, e->n_values, strings, c->err));
+        FBY__TRY(fby__pqw_next_strings(c->leaf->value_bytes ? &ahead : &c->values, e->n_values, strings, c->err));
         fby__pqw_bounds_add_strings(&p->bounds, strings, e->n_values);
     }
     if (c->leaf->value_bytes) {
         if (e->n_values * (uint64_t)c->leaf->value_bytes > PAGE_MOST)
             return too_large(c, e, e->n_values * (uint64_t)c->leaf->value_bytes);
-        FBY__TRY(fby__pqw_take(&c->values, e->n_values, &w->values, &fixed, c->err));
+        FBY__TRY(fby__pqw_next(&c->values, e->n_values, &w->values, &fixed, c->err));
         if (!strings)
             p->bounds = fby__pqw_bounds_of(c->leaf, fixed.data, e->n_values);
     }
@@ -290,7 +290,7 @@ static fby_status try_split(chunk *c, fby__pqw_split_choice *out)
     fby__bytes plain;
     size_t n = TRIAL_BYTES / c->leaf->value_bytes, plain_bytes;
     n = n < w->levels.n_values ? n : w->levels.n_values;
-    FBY__TRY(fby__pqw_take(&ahead, n, &w->values, &plain, c->err));
+    FBY__TRY(fby__pqw_next(&ahead, n, &w->values, &plain, c->err));
     w->stored.n = 0;
     FBY__TRY(fby__codec_compress(&w->codecs, w->codec, w->level, plain, &w->stored, c->err));
     plain_bytes = w->stored.n;

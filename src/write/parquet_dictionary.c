@@ -103,9 +103,9 @@ static fby_status collect(fby__pqw_dictionary *d, fby__pqw_values *v, size_t n, 
         const size_t n_block = n - done < BLOCK ? n - done : BLOCK;
         fby__bytes values = {0};
         if (width)
-            FBY__TRY(fby__pqw_take(v, n_block, &d->scratch, &values, err));
+            FBY__TRY(fby__pqw_next(v, n_block, &d->scratch, &values, err));
         else
-            FBY__TRY(fby__pqw_take_strings(v, n_block, strings, err));
+            FBY__TRY(fby__pqw_next_strings(v, n_block, strings, err));
         for (size_t i = 0; i < n_block && !d->given_up; i++) {
             if (width == 4) /* the width is known to the compiler, and the comparison one instruction */
                 FBY__TRY(index_of(d, values.data + 4 * i, 4, false, &index[i], err));

@@ -141,9 +141,9 @@ fby__pqw_values fby__pqw_values_of(const fby__pqw_leaf *leaf, const fby__arrow_f
  * The next n physical values of fixed size, which there must be: where they lie, when that is one place and nothing is to be converted,
  * else in scratch. FBY_E_ARG for a value that its Parquet type cannot hold.
  */
-fby_status fby__pqw_take(fby__pqw_values *v, size_t n, fby__buf *scratch, fby__bytes *out, fby_error *err);
+fby_status fby__pqw_next(fby__pqw_values *v, size_t n, fby__buf *scratch, fby__bytes *out, fby_error *err);
 /** The next n values as bytes where they lie: of strings, and of fixed binaries. FBY_E_UNSUPPORTED for one of 2 GiB and more. */
-fby_status fby__pqw_take_strings(fby__pqw_values *v, size_t n, fby__pq_string *out, fby_error *err);
+fby_status fby__pqw_next_strings(fby__pqw_values *v, size_t n, fby__pq_string *out, fby_error *err);
 /** At least n bytes in a buffer that is written from its beginning. FBY_E_NOMEM. */
 fby_status fby__pqw_room(fby__buf *b, size_t n, fby_error *err);
 

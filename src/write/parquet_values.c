@@ -113,7 +113,7 @@ static fby_status convert(const fby__pqw_values *v, int64_t first, size_t n, uin
     return FBY_OK;
 }
 
-fby_status fby__pqw_take(fby__pqw_values *v, size_t n, fby__buf *scratch, fby__bytes *out, fby_error *err)
+fby_status fby__pqw_next(fby__pqw_values *v, size_t n, fby__buf *scratch, fby__bytes *out, fby_error *err)
 {
     const size_t width = v->leaf->value_bytes;
     int64_t first;
@@ -172,7 +172,7 @@ static const uint8_t *bytes_at(const fby__pqw_values *v, int64_t at, int64_t *n)
     }
 }
 
-fby_status fby__pqw_take_strings(fby__pqw_values *v, size_t n, fby__pq_string *out, fby_error *err)
+fby_status fby__pqw_next_strings(fby__pqw_values *v, size_t n, fby__pq_string *out, fby_error *err)
 {
     for (size_t done = 0; done < n;) {
         int64_t first, n_bytes;

@@ -87,7 +87,7 @@ static void children_are_contiguous_and_leaves_are_in_file_order(void **state)
         for (uint32_t k = 0; k < s->fields[i].n_children; k++)
             assert_int_equal(s->nodes[&s->fields[i].children[k] - s->fields].parent, i);
     const fby_field *pulses = &s->fields[fby__schema_find(s, "pulses")];
-    const fby__node *node = &s->nodes[pulses - s->fields];
+    const fby__schema_node *node = &s->nodes[pulses - s->fields];
     assert_int_equal(node->first_leaf, 2);
     assert_int_equal(node->n_leaves, 2);
     fby__schema_unref(s);

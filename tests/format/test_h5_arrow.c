@@ -61,7 +61,7 @@ static void use_schema(model *m, const shape *s)
 static fby_status decode(model *m, uint32_t field, uint64_t begin, uint64_t end, fby__scratch *scratch, fby__file *file,
                          struct ArrowArray *out)
 {
-    const fby__node *node = &m->table.base.schema->nodes[field];
+    const fby__schema_node *node = &m->table.base.schema->nodes[field];
     uint32_t leaves[MAX_SETS * MAX_MEMBERS];
     for (uint32_t i = 0; i < node->n_leaves; i++)
         leaves[i] = node->first_leaf + i;

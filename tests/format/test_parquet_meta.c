@@ -107,7 +107,7 @@ static void nested_columns_have_their_levels(void **state)
         assert_int_equal(s->leaves[i].max_rep, want[i].max_rep);
     }
     uint32_t deep = fby__schema_find(s, "deep");
-    fby__node outer = s->nodes[deep], inner = s->nodes[s->fields[deep].children - s->fields];
+    fby__schema_node outer = s->nodes[deep], inner = s->nodes[s->fields[deep].children - s->fields];
     assert_int_equal(outer.def_level, 1);
     assert_int_equal(outer.list_def_level, 2);
     assert_int_equal(outer.rep_level, 1);

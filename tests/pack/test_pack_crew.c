@@ -43,7 +43,7 @@ static bool reads_source(const fby__pack *p)
 
 static fby_status run_phase(bool lacks_memory)
 {
-    static const fby__pack_phase phase = {"testing", begin_worker, run_task, worker_lacks_memory, end_worker, reads_source};
+    static const fby__pack_phase_ops phase = {"testing", begin_worker, run_task, worker_lacks_memory, end_worker, reads_source};
     const fby_pack_opts opts = {.size = sizeof opts};
     fby__pack p = {.o = &opts, .n_workers = WORKERS, .lock = -1};
     fby_error err = {0};

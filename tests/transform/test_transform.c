@@ -442,11 +442,11 @@ static void moments_are_those_of_two_passes_however_the_values_are_cut(void **st
         }
         for (uint64_t i = 0; i < n; i++)
             square += isfinite(x[i]) ? (x[i] - sum / count) * (x[i] - sum / count) : 0;
-        fby__moments m = {0}, parts = {0};
+        fby__moment_sums m = {0}, parts = {0};
         fby__moments_add(&m, x, n);
         for (uint64_t i = 0, k; i < n; i += k) {
             k = 1 + fby__random_below(&random_state, n - i);
-            fby__moments part = {0};
+            fby__moment_sums part = {0};
             fby__moments_add(&part, x + i, k);
             fby__moments_merge(&parts, &part);
         }

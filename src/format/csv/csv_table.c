@@ -100,9 +100,9 @@ fby_status fby__csv_freeze(const fby__table *base, fby__buf *out, fby_error *err
                         .numbers_for_names = table->numbers_for_names,
                         .file_bytes = table->file_bytes,
                         .text_bytes = table->text_bytes};
-    size_t place_bytes = (size_t)base->n_groups * 32;
+    size_t group_bytes = (size_t)base->n_groups * 32;
     size_t stat_bytes = (size_t)base->n_groups * base->schema->n_leaves * sizeof(fby__csv_stat);
-    size_t line_bytes = base->schema->n_leaves * sizeof *table->lines, body_bytes = place_bytes + stat_bytes + line_bytes;
+    size_t line_bytes = base->schema->n_leaves * sizeof *table->lines, body_bytes = group_bytes + stat_bytes + line_bytes;
     size_t start = out->n, all = sizeof head + body_bytes;
     if (fby__grow((void **)&out->data, &out->cap, start + all, 1) != 0)
         return fby__fail_nomem(err, "freezing a CSV table");
@@ -113,8 +113,8 @@ fby_status fby__csv_freeze(const fby__table *base, fby__buf *out, fby_error *err
         memcpy(body + (size_t)g * 32, values, sizeof values);
     }
     if (stat_bytes)
-        memcpy(body + place_bytes, table->stats, stat_bytes);
-    memcpy(body + place_bytes + stat_bytes, table->lines, line_bytes);
+        memcpy(body + group_bytes, table->stats, stat_bytes);
+    memcpy(body + group_bytes + stat_bytes, table->lines, line_bytes);
     head.checksum = checksum(&head, body, body_bytes);
     memcpy(out->data + start, &head, sizeof head);
     out->n = start + all;
@@ -129,15 +129,15 @@ static fby_status damaged(fby_error *err)
 fby_status fby__csv_thaw(fby__bytes bytes, fby__schema *schema, fby__table **out, fby_error *err)
 {
     frozen_head head;
-    size_t place_bytes, stats, stat_bytes, line_bytes, all;
+    size_t group_bytes, stats, stat_bytes, line_bytes, all;
     if (bytes.n < sizeof head)
         return damaged(err);
     memcpy(&head, bytes.data, sizeof head);
     const uint8_t *body = bytes.data + sizeof head;
     if (head.magic != FROZEN_MAGIC || head.version != FROZEN_VERSION || head.n_leaves != schema->n_leaves ||
-        !fby__mul_checked(head.n_groups, 32, &place_bytes) || !fby__mul_checked(head.n_groups, head.n_leaves, &stats) ||
+        !fby__mul_checked(head.n_groups, 32, &group_bytes) || !fby__mul_checked(head.n_groups, head.n_leaves, &stats) ||
         !fby__mul_checked(stats, sizeof(fby__csv_stat), &stat_bytes) || !fby__mul_checked(head.n_leaves, sizeof(uint64_t), &line_bytes) ||
-        !fby__add_checked(place_bytes, stat_bytes, &all) || !fby__add_checked(all, line_bytes, &all) || all != bytes.n - sizeof head ||
+        !fby__add_checked(group_bytes, stat_bytes, &all) || !fby__add_checked(all, line_bytes, &all) || all != bytes.n - sizeof head ||
         !fby__checksum_holds(head.checksum, checksum(&head, body, all)))
         return damaged(err);
     fby__csv_table *table;

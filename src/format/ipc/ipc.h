@@ -185,7 +185,7 @@ typedef struct fby__ipc_space {
     size_t bytes;                  /* of all blocks */
     size_t next;                   /* of the next one at least */
 } fby__ipc_space;
-void *fby__ipc_space_take(fby__ipc_space *space, size_t n); /* aligned to 64; NULL when out of memory */
+void *fby__ipc_space_alloc(fby__ipc_space *space, size_t n); /* aligned to 64; NULL when out of memory */
 void fby__ipc_space_reset(fby__ipc_space *space);
 void fby__ipc_space_fini(fby__ipc_space *space);
 

@@ -32,7 +32,7 @@ static uint8_t *take_of(fby__ipc_block *block, size_t n)
     return block->data + at;
 }
 
-void *fby__ipc_space_take(fby__ipc_space *space, size_t n)
+void *fby__ipc_space_alloc(fby__ipc_space *space, size_t n)
 {
     uint8_t *p = space->blocks ? take_of(space->blocks, n) : NULL;
     size_t bytes = n > BLOCK_BYTES ? n : BLOCK_BYTES;
@@ -72,12 +72,12 @@ void fby__ipc_space_reset(fby__ipc_space *space)
 /* ---- buffers ---- */
 
 /* What was read of a buffer. */
-typedef struct piece {
+typedef struct stored {
     const uint8_t *data; /* never NULL */
     uint64_t n;
     uint64_t first;  /* element; of bytes: byte */
     bool is_scratch; /* lies in the space */
-} piece;
+} stored;
 
 /* An array under construction: of a node of a batch, or of a dictionary's batch. */
 typedef struct building {
@@ -137,7 +137,7 @@ static fby_status inflate(const building *b, uint32_t k, uint8_t *into, const ui
     const bool fits = k > 1 ? says >= 0 && (uint64_t)says == plain : says >= 0 && (uint64_t)says >= plain && (uint64_t)says <= plain + 128;
     if (!fits)
         return damaged(b, err, "a compressed buffer does not hold as much as it should");
-    uint8_t *dst = into && (uint64_t)says == plain ? into : fby__ipc_space_take(b->s->space, (size_t)says);
+    uint8_t *dst = into && (uint64_t)says == plain ? into : fby__ipc_space_alloc(b->s->space, (size_t)says);
     if (!dst)
         return no_memory(err);
     *out = dst;
@@ -146,7 +146,7 @@ static fby_status inflate(const building *b, uint32_t k, uint8_t *into, const ui
 }
 
 /* The same through the store, for whoever needs it next. */
-static fby_status inflate_shared(const building *b, uint32_t k, piece *out, fby_error *err)
+static fby_status inflate_shared(const building *b, uint32_t k, stored *out, fby_error *err)
 {
     fby__shared_chunk *shared = b->ranges[k].shared;
     if (fby__shared_chunk_begin(shared)) {
@@ -163,10 +163,10 @@ static fby_status inflate_shared(const building *b, uint32_t k, piece *out, fby_
     return FBY_OK;
 }
 
-static fby_status get(const building *b, uint32_t k, piece *out, fby_error *err)
+static fby_status get(const building *b, uint32_t k, stored *out, fby_error *err)
 {
     const fby__range *range = &b->ranges[k];
-    *out = (piece){.data = NOTHING, .first = range->tag};
+    *out = (stored){.data = NOTHING, .first = range->tag};
     if (b->batch->codec == FBY__CODEC_NONE) {
         out->n = range->n;
         out->data = range->n ? range->data : NOTHING;
@@ -180,7 +180,7 @@ static fby_status get(const building *b, uint32_t k, piece *out, fby_error *err)
 }
 
 /* Elements [begin, end) of so many bits each of what was read; begin is at a byte. Copied, where what was read does not stay. */
-static fby_status use(const building *b, const piece *p, uint64_t begin, uint64_t end, uint64_t bits, const void **out, fby_error *err)
+static fby_status use(const building *b, const stored *p, uint64_t begin, uint64_t end, uint64_t bits, const void **out, fby_error *err)
 {
     *out = NOTHING;
     if (begin >= end || bits == 0)
@@ -191,7 +191,7 @@ static fby_status use(const building *b, const piece *p, uint64_t begin, uint64_
     *out = p->data + from;
     if (!b->s->copies || p->is_scratch)
         return FBY_OK;
-    uint8_t *copy = fby__ipc_space_take(b->s->space, (size_t)(to - from));
+    uint8_t *copy = fby__ipc_space_alloc(b->s->space, (size_t)(to - from));
     if (!copy)
         return no_memory(err);
     memcpy(copy, p->data + from, (size_t)(to - from));
@@ -204,7 +204,7 @@ static fby_status use(const building *b, const piece *p, uint64_t begin, uint64_
 static struct ArrowArray *new_array(const building *b, uint32_t n_children, fby_error *err)
 {
     const size_t pointers = ((size_t)b->n_buffers + n_children) * sizeof(void *);
-    struct ArrowArray *array = fby__ipc_space_take(b->s->space, sizeof *array + pointers);
+    struct ArrowArray *array = fby__ipc_space_alloc(b->s->space, sizeof *array + pointers);
     if (!array) {
         (void)no_memory(err);
         return NULL;
@@ -218,7 +218,7 @@ static struct ArrowArray *new_array(const building *b, uint32_t n_children, fby_
 }
 
 /* Offsets of elements [begin, end), counted from the first one, behind `lead` places that nobody looks at; where they begin and end. */
-static fby_status put_offsets(const building *b, const piece *p, bool wide, uint64_t begin, uint64_t end, uint64_t lead, uint64_t most,
+static fby_status put_offsets(const building *b, const stored *p, bool wide, uint64_t begin, uint64_t end, uint64_t lead, uint64_t most,
                               const void **out, uint64_t *out_first, uint64_t *out_last, fby_error *err)
 {
     const size_t width = wide ? 8 : 4;
@@ -226,7 +226,7 @@ static fby_status put_offsets(const building *b, const piece *p, bool wide, uint
     size_t bytes;
     if (n > SIZE_MAX / 16 || !fby__mul_checked((size_t)(lead + n + 1), width, &bytes))
         return no_memory(err);
-    uint8_t *to = fby__ipc_space_take(b->s->space, bytes);
+    uint8_t *to = fby__ipc_space_alloc(b->s->space, bytes);
     if (!to)
         return no_memory(err);
     *out = to;
@@ -274,8 +274,8 @@ static fby_status check_views(const building *b, const struct ArrowArray *array,
 
 static fby_status put_views(const building *b, struct ArrowArray *array, uint64_t base, uint64_t end, fby_error *err)
 {
-    piece p;
-    uint64_t *sizes = fby__ipc_space_take(b->s->space, (size_t)b->n_buffers * sizeof *sizes);
+    stored p;
+    uint64_t *sizes = fby__ipc_space_alloc(b->s->space, (size_t)b->n_buffers * sizeof *sizes);
     if (!sizes)
         return no_memory(err);
     FBY__TRY(get(b, 1, &p, err));
@@ -294,7 +294,7 @@ static fby_status put_buffers(const building *b, struct ArrowArray *array, uint6
 {
     const fby__arrow_format *format = b->format;
     const bool wide = format->storage == FBY__ARROW_LIST64 || format->storage == FBY__ARROW_VAR64;
-    piece p;
+    stored p;
     if (b->n_buffers > 0 && b->length->nulls) {
         FBY__TRY(get(b, 0, &p, err));
         FBY__TRY(use(b, &p, base, end, 1, &array->buffers[0], err));
@@ -332,7 +332,7 @@ static fby_status put_buffers(const building *b, struct ArrowArray *array, uint6
 /* Bits, or values of so many bytes, of several arrays one behind the other. */
 static const void *join_bits(const building *b, struct ArrowArray *const *arrays, uint32_t n, int k, uint64_t total)
 {
-    uint8_t *bits = fby__ipc_space_take(b->s->space, (size_t)(total / 8 + 1));
+    uint8_t *bits = fby__ipc_space_alloc(b->s->space, (size_t)(total / 8 + 1));
     uint64_t to = 0;
     if (!bits)
         return NULL;
@@ -345,7 +345,7 @@ static const void *join_bits(const building *b, struct ArrowArray *const *arrays
 
 static const void *join_fixed(const building *b, struct ArrowArray *const *arrays, uint32_t n, uint64_t width, uint64_t total)
 {
-    uint8_t *values = fby__ipc_space_take(b->s->space, (size_t)(total * width));
+    uint8_t *values = fby__ipc_space_alloc(b->s->space, (size_t)(total * width));
     uint64_t at = 0;
     for (uint32_t i = 0; values && i < n; at += (uint64_t)arrays[i]->length, i++)
         memcpy(values + at * width, arrays[i]->buffers[1], (size_t)((uint64_t)arrays[i]->length * width));
@@ -362,8 +362,8 @@ static fby_status join_strings(const building *b, struct ArrowArray *const *arra
     if (!wide && bytes > INT32_MAX)
         return fby__fail(err, FBY_E_UNSUPPORTED, "'%s': column '%.150s': a dictionary of more than 2 GiB in parts", b->s->file_name,
                          b->column);
-    uint8_t *offsets = fby__ipc_space_take(b->s->space, (size_t)(total + 1) * (wide ? 8 : 4));
-    uint8_t *text = fby__ipc_space_take(b->s->space, (size_t)bytes);
+    uint8_t *offsets = fby__ipc_space_alloc(b->s->space, (size_t)(total + 1) * (wide ? 8 : 4));
+    uint8_t *text = fby__ipc_space_alloc(b->s->space, (size_t)bytes);
     if (!offsets || !text)
         return no_memory(err);
     memset(offsets, 0, wide ? 8 : 4);
@@ -389,7 +389,7 @@ static fby_status join_strings(const building *b, struct ArrowArray *const *arra
 static fby_status join_views(const building *b, struct ArrowArray *const *arrays, uint32_t n, uint64_t total, struct ArrowArray *out,
                              fby_error *err)
 {
-    uint8_t *views = fby__ipc_space_take(b->s->space, (size_t)(total * 16));
+    uint8_t *views = fby__ipc_space_alloc(b->s->space, (size_t)(total * 16));
     uint32_t before = 0;
     if (!views)
         return no_memory(err);
@@ -450,7 +450,7 @@ static fby_status dictionary_of(const building *of, uint32_t number, const fby__
     building b = {.s = s, .batch = of->batch, .format = &dictionary->format, .column = of->column};
     for (uint32_t i = newest; i != FBY__IPC_NONE; i = table->dictionary_batches[i].before)
         n++;
-    struct ArrowArray **arrays = fby__ipc_space_take(s->space, (n ? n : 1) * sizeof(struct ArrowArray *));
+    struct ArrowArray **arrays = fby__ipc_space_alloc(s->space, (n ? n : 1) * sizeof(struct ArrowArray *));
     if (!arrays)
         return no_memory(err);
     for (uint32_t i = newest, k = n; i != FBY__IPC_NONE; i = table->dictionary_batches[i].before) {
@@ -488,7 +488,7 @@ static fby_status use_rows(const building *b, const fby__leaf_source *source, st
                            fby_error *err)
 {
     const uint64_t width = b->format->width, per_row = source->n_rows ? source->range[1].n / width / source->n_rows : 0;
-    const piece p = {
+    const stored p = {
         .data = source->range[1].n ? source->range[1].data : NOTHING, .n = source->range[1].n, .first = source->first_row * per_row};
     return use(b, &p, begin, end, 8 * width, &array->buffers[1], err);
 }

@@ -112,7 +112,7 @@ fby_status fby__ipc_decode_panel(const fby__decode *q, fby__scratch *scratch, fb
         some.columns += first;
         some.n_columns = n;
         FBY__TRY(begin(&s, scratch, err));
-        struct ArrowArray **children = fby__ipc_space_take(s.space, (size_t)table->schema.n_children * sizeof(struct ArrowArray *));
+        struct ArrowArray **children = fby__ipc_space_alloc(s.space, (size_t)table->schema.n_children * sizeof(struct ArrowArray *));
         if (!children)
             return fby__fail_nomem(err, "decoding a record batch");
         memset((void *)children, 0, (size_t)table->schema.n_children * sizeof(struct ArrowArray *));
@@ -141,7 +141,7 @@ static const fby__format_ops HELD = {.name = "record batch", .destroy = held_des
 fby_status fby__ipc_decode_arrow(const fby__arrow_request *q, fby__scratch *scratch, struct ArrowArray *out, fby_error *err)
 {
     const fby__ipc_table *table = fby__ipc(q->table);
-    const fby__node *node = &q->table->schema->nodes[q->field];
+    const fby__schema_node *node = &q->table->schema->nodes[q->field];
     const fby_field *field = &q->table->schema->fields[q->field];
     held *h = fby__calloc(1, sizeof *h);
     if (!h)

@@ -30,7 +30,10 @@ static bool is_leaf(const fby_field *field)
 
 static uint32_t index_of(const sink *s, const fby_field *field) { return (uint32_t)(field - s->table->schema->fields); }
 
-static const fby__pq_arrow_leaf *first_leaf(const sink *s, const fby__node *node) { return &s->leaves[node->first_leaf - s->first_leaf]; }
+static const fby__pq_arrow_leaf *first_leaf(const sink *s, const fby__schema_node *node)
+{
+    return &s->leaves[node->first_leaf - s->first_leaf];
+}
 
 /* ---- agreement of leaves ---- */
 
@@ -47,7 +50,7 @@ static uint32_t common_ancestor(const fby__schema *schema, uint32_t leaf, uint32
  * Do two leaves tell the same structure down to the struct that holds both? Entries that repeat something below it are
  * skipped; the others must repeat at the same level and be null at the same level.
  */
-static bool agree(const fby__pq_arrow_leaf *a, const fby__pq_arrow_leaf *b, const fby__node *node)
+static bool agree(const fby__pq_arrow_leaf *a, const fby__pq_arrow_leaf *b, const fby__schema_node *node)
 {
     const uint8_t *da = a->def.data, *db = b->def.data, *ra = a->rep.data, *rb = b->rep.data;
     const unsigned depth = node->def_level, rep = node->rep_level;
@@ -90,7 +93,7 @@ typedef struct slots {
 static fby_status node_validity(const sink *s, const fby_field *field, slots at, struct ArrowArray *array, fby_error *err)
 {
     enum { TILE = 1024 };
-    const fby__node *node = &s->table->schema->nodes[index_of(s, field)];
+    const fby__schema_node *node = &s->table->schema->nodes[index_of(s, field)];
     const fby__pq_arrow_leaf *leaf = first_leaf(s, node);
     if (node->def_level <= at.def)
         return FBY_OK;
@@ -144,7 +147,7 @@ static fby_status build_struct(const sink *s, const fby_field *field, slots at, 
 
 static fby_status build_list(const sink *s, const fby_field *field, slots at, struct ArrowArray *out, fby_error *err)
 {
-    const fby__node *node = &s->table->schema->nodes[index_of(s, field)];
+    const fby__schema_node *node = &s->table->schema->nodes[index_of(s, field)];
     const fby__pq_arrow_leaf *leaf = first_leaf(s, node);
     bool is_map = fby__arrow_map_is_map(field);
     size_t offset_bytes = is_map ? sizeof(int32_t) : sizeof(int64_t);
@@ -193,7 +196,7 @@ static fby_status build_list(const sink *s, const fby_field *field, slots at, st
 /* On failure *out is released. */
 static fby_status build(const sink *s, const fby_field *field, slots at, struct ArrowArray *out, fby_error *err)
 {
-    const fby__node *node = &s->table->schema->nodes[index_of(s, field)];
+    const fby__schema_node *node = &s->table->schema->nodes[index_of(s, field)];
     if (node->n_leaves == 0)
         return fby__fail(err, FBY_E_UNSUPPORTED, "%s: column '%s' is a group without fields", s->file_name, field->path);
     if (is_leaf(field))
@@ -237,7 +240,7 @@ fby_status fby__pq_decode_arrow(const fby__table *table, const char *file_name, 
                                 struct ArrowArray *out, fby_error *err)
 {
     const fby__schema *schema = table->schema;
-    const fby__node *node = &schema->nodes[field];
+    const fby__schema_node *node = &schema->nodes[field];
     fby__pq_arrow_leaf *leaves = fby__calloc(node->n_leaves, sizeof *leaves); /* none: build() refuses */
     if (!leaves)
         return fby__fail_nomem(err, "an Arrow column");

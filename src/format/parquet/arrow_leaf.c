@@ -385,7 +385,7 @@ static void note_lists(fby__pq_arrow_leaf *leaf, const fby__schema *schema, uint
     for (uint32_t f = field; f != 0; f = schema->nodes[f].parent) {
         if (schema->fields[f].kind != FBY_KIND_LIST && schema->fields[f].kind != FBY_KIND_MAP)
             continue;
-        const fby__node *node = &schema->nodes[f];
+        const fby__schema_node *node = &schema->nodes[f];
         leaf->element_def[node->rep_level] = (uint8_t)node->list_def_level;
         if (leaf->slot_def < node->list_def_level)
             leaf->slot_def = node->list_def_level;

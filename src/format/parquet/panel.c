@@ -58,7 +58,7 @@ static fby_status next_rows(fby__pq_column *c, uint64_t row, size_t n, fby_error
                 return fby__pq_column_missing(c, row + done + i, err);
             }
             FBY__TRY(fby__pq_mem_need(&c->scratch->work, s.n_values * c->elem_bytes, err));
-            FBY__TRY(fby__pq_column_take(c, s.n_values, c->scratch->work.data, s.def, row + done, err));
+            FBY__TRY(fby__pq_column_next(c, s.n_values, c->scratch->work.data, s.def, row + done, err));
             fby__pq_expand(dst, c->scratch->work.data, s.def, (uint8_t)r->leaf->max_def, s.n_levels, c->fill, c->elem_bytes);
         } else {
             const uint8_t *plain = NULL;
@@ -67,7 +67,7 @@ static fby_status next_rows(fby__pq_column *c, uint64_t row, size_t n, fby_error
             if (plain)
                 c->rows = plain;
             else
-                FBY__TRY(fby__pq_column_take(c, s.n_values, dst, NULL, row + done, err));
+                FBY__TRY(fby__pq_column_next(c, s.n_values, dst, NULL, row + done, err));
         }
         done += s.n_levels;
     }

@@ -14,7 +14,7 @@
 #include <immintrin.h>
 #endif
 
-#define PIECE_BYTES ((size_t)32 << 10) /* of physical values on their way: stays in the L1 cache */
+#define TILE_BYTES ((size_t)32 << 10) /* of physical values on their way: stays in the L1 cache */
 
 static const fby_field *field_of(const fby__decode *request, uint32_t leaf)
 {
@@ -241,7 +241,7 @@ fby_status fby__pq_column_missing(const fby__pq_column *c, uint64_t row, fby_err
     return fby__fail(err, FBY_E_DATA, "row %" PRIu64 " is null, and " FBY__NULL_ADVICE, q->table->groups[q->group].first_row + row);
 }
 
-fby_status fby__pq_column_take(fby__pq_column *c, size_t n, uint8_t *dst, const uint8_t *def, uint64_t row, fby_error *err)
+fby_status fby__pq_column_next(fby__pq_column *c, size_t n, uint8_t *dst, const uint8_t *def, uint64_t row, fby_error *err)
 {
     fby__pq_reader *r = c->reader;
     if (n == 0)
@@ -258,10 +258,10 @@ fby_status fby__pq_column_take(fby__pq_column *c, size_t n, uint8_t *dst, const 
         return fby__pq_values_fixed(r, n, dst, err);
 
     const size_t value_bytes = r->value_bytes ? r->value_bytes : sizeof(fby__pq_string);
-    const size_t piece = value_bytes > PIECE_BYTES ? 1 : PIECE_BYTES / value_bytes;
-    FBY__TRY(fby__pq_mem_need(&r->mem.value, piece * value_bytes, err));
-    for (size_t at = 0; at < n; at += piece) {
-        const size_t k = n - at < piece ? n - at : piece;
+    const size_t tile = value_bytes > TILE_BYTES ? 1 : TILE_BYTES / value_bytes;
+    FBY__TRY(fby__pq_mem_need(&r->mem.value, tile * value_bytes, err));
+    for (size_t at = 0; at < n; at += tile) {
+        const size_t k = n - at < tile ? n - at : tile;
         const uint8_t *src = NULL;
         const fby__pq_string *strings = NULL;
         if (r->value_bytes == 0) {

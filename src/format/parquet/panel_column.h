@@ -47,7 +47,7 @@ void fby__pq_column_close(fby__pq_column *c);
  * @def, @n_levels  levels of the step they belong to (def NULL: all present), @row the row of its first level, for messages;
  *                  repeated columns pass the row where the step began.
  */
-fby_status fby__pq_column_take(fby__pq_column *c, size_t n, uint8_t *dst, const uint8_t *def, uint64_t row, fby_error *err);
+fby_status fby__pq_column_next(fby__pq_column *c, size_t n, uint8_t *dst, const uint8_t *def, uint64_t row, fby_error *err);
 
 /** Space n dense elements out: dst[i] is the next of src where def[i] = max, else fill. src has 64 readable bytes behind. */
 void fby__pq_expand(uint8_t *dst, const uint8_t *src, const uint8_t *def, uint8_t max, size_t n, const uint8_t *fill, size_t elem_bytes);

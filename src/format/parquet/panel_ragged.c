@@ -60,7 +60,7 @@ static fby_status count(ragged *g, const fby__pq_step *s, size_t elements, fby_e
     FBY__TRY(begin_rows(g, s, g->panel->used, err));
     g->panel->used += elements;
     FBY__TRY(fby__pq_mem_need(&c->scratch->work, s->n_values * c->elem_bytes, err));
-    return fby__pq_column_take(c, s->n_values, c->scratch->work.data, s->def, row, err);
+    return fby__pq_column_next(c, s->n_values, c->scratch->work.data, s->def, row, err);
 }
 
 static fby_status append(ragged *g, const fby__pq_step *s, fby_error *err)
@@ -83,7 +83,7 @@ static fby_status append(ragged *g, const fby__pq_step *s, fby_error *err)
     if (elements == s->n_values) { /* no element is null */
         if (valid)
             memset(valid, 1, elements);
-        return fby__pq_column_take(c, s->n_values, dst, s->def, row, err);
+        return fby__pq_column_next(c, s->n_values, dst, s->def, row, err);
     }
     if (c->target->missing == FBY__MISSING_ERROR)
         return fby__fail(err, FBY_E_DATA, "an element of a list near row %llu is null, and " FBY__NULL_ADVICE,
@@ -96,7 +96,7 @@ static fby_status append(ragged *g, const fby__pq_step *s, fby_error *err)
             def[k++] = s->def[i];
     }
     FBY__TRY(fby__pq_mem_need(&c->scratch->work, s->n_values * c->elem_bytes, err));
-    FBY__TRY(fby__pq_column_take(c, s->n_values, c->scratch->work.data, s->def, row, err));
+    FBY__TRY(fby__pq_column_next(c, s->n_values, c->scratch->work.data, s->def, row, err));
     fby__pq_expand(dst, c->scratch->work.data, def, max, elements, c->fill, c->elem_bytes);
     for (size_t i = 0; valid && i < elements; i++)
         valid[i] = def[i] == max;

@@ -32,7 +32,7 @@ static fby_status ask_with_memory(const fby__h5_ask *ask, fby__h5p_request *q, i
     if (fault)
         return fby__fail_errno(err, fault, "the request to the helper program");
     for (;;) {
-        if (!fby__alloc_take(want - m->held)) {
+        if (!fby__alloc_charge(want - m->held)) {
             r = fby__fail_nomem(err, "the helper program");
             break;
         }
@@ -42,7 +42,7 @@ static fby_status ask_with_memory(const fby__h5_ask *ask, fby__h5p_request *q, i
             break;
         want = want < FBY__H5P_MEMORY / 2 ? (size_t)FBY__H5P_MEMORY : 2 * want;
     }
-    fby__alloc_give(own.held);
+    fby__alloc_discharge(own.held);
     return r;
 }
 

@@ -81,7 +81,7 @@ static size_t prefix_of(const char *folder)
 
 #if defined(FBY_IN_WHEEL)
 /* The command of a wheel is in bin/, and the helper with the package: prefix/lib/python3.x/site-packages/forebay, or beside bin/ (--target). */
-static void place_in_package(const char *prefix, size_t n, char *out)
+static void path_in_package(const char *prefix, size_t n, char *out)
 {
     char pattern[FBY__H5P_MAX_PATH + 64];
     glob_t found = {0};
@@ -97,8 +97,8 @@ static void place_in_package(const char *prefix, size_t n, char *out)
 }
 #endif
 
-/* Where it may be, by number; false: no more such places. An empty one does not apply. */
-static bool place(unsigned i, const char *folder, char *out)
+/* Where it may be, by number; false: no more of them. An empty one does not apply. */
+static bool candidate(unsigned i, const char *folder, char *out)
 {
     const size_t prefix = prefix_of(folder);
     int n = 0;
@@ -125,7 +125,7 @@ static bool place(unsigned i, const char *folder, char *out)
     case 4:
 #if defined(FBY_IN_WHEEL)
         if (prefix)
-            place_in_package(folder, prefix, out);
+            path_in_package(folder, prefix, out);
 #endif
         break;
     default: return false;
@@ -163,7 +163,7 @@ fby_status fby__h5_helper_find(char *out, fby_error *err)
     char folder[FBY__H5P_MAX_PATH] = "", path[FBY__H5P_MAX_PATH];
     if (!own_folder(folder))
         folder[0] = 0;
-    for (unsigned i = folder[0] ? 0 : 3; place(i, folder, path); i++) {
+    for (unsigned i = folder[0] ? 0 : 3; candidate(i, folder, path); i++) {
         int is = path[0] ? check_program(path, out) : IS_NONE;
         if (is == IS_PROGRAM)
             return FBY_OK;

@@ -7,16 +7,16 @@
 
 /* ---- shared messages ---- */
 
-typedef struct place {
+typedef struct shared_message {
     bool heap; /* in the file's shared message heap */
     uint64_t address;
-} place;
+} shared_message;
 
-static fby_status parse_place(fby__h5_cursor *c, place *out, fby_error *err)
+static fby_status parse_shared(fby__h5_cursor *c, shared_message *out, fby_error *err)
 {
     const unsigned version = fby__h5_u8(c), kind = fby__h5_u8(c);
     if (version == 1)
-        (void)fby__h5_take(c, 6u + c->f->length_bytes); /* reserved, and the name of a symbol table entry */
+        (void)fby__h5_next(c, 6u + c->f->length_bytes); /* reserved, and the name of a symbol table entry */
     FBY__TRY(fby__h5_cursor_check(c, err));
     if (version < 1 || version > 3)
         return fby__h5_damaged(c, err, "a shared message of version %u", version);
@@ -34,8 +34,8 @@ static fby_status in_the_heap(const fby__h5_cursor *c, fby_error *err)
 
 fby_status fby__h5_shared_other(fby__h5_cursor *c, fby_error *err)
 {
-    place at;
-    FBY__TRY(parse_place(c, &at, err));
+    shared_message at;
+    FBY__TRY(parse_shared(c, &at, err));
     return at.heap ? in_the_heap(c, err) : fby__h5_damaged(c, err, "the message lies in another object");
 }
 
@@ -57,8 +57,8 @@ static fby_status committed_message(void *user, const fby__h5_message *m, fby_er
 
 fby_status fby__h5_shared_type(fby__h5_file *f, fby__h5_cursor *c, const fby__h5_type **out, fby_error *err)
 {
-    place at;
-    FBY__TRY(parse_place(c, &at, err));
+    shared_message at;
+    FBY__TRY(parse_shared(c, &at, err));
     if (at.heap)
         return in_the_heap(c, err);
     *out = fby__h5_named_find(f, at.address);
@@ -86,11 +86,11 @@ fby_status fby__h5_attribute_parse(fby__h5_file *f, fby__bytes body, uint64_t ad
         return version ? fby__fail_at(err, FBY_E_UNSUPPORTED, fby__h5_tell_file(&c), "an attribute is of version %u", version)
                        : fby__h5_damaged(&c, err, "version 0");
     const bool pad = version == 1; /* each part to a multiple of eight, the sizes without */
-    const uint8_t *name = fby__h5_take(&c, pad ? (size_t)fby__align_up_u64(name_n, 8) : name_n);
+    const uint8_t *name = fby__h5_next(&c, pad ? (size_t)fby__align_up_u64(name_n, 8) : name_n);
     const uint64_t type_at = fby__h5_tell(&c);
-    const uint8_t *type = fby__h5_take(&c, pad ? (size_t)fby__align_up_u64(type_n, 8) : type_n);
+    const uint8_t *type = fby__h5_next(&c, pad ? (size_t)fby__align_up_u64(type_n, 8) : type_n);
     const uint64_t space_at = fby__h5_tell(&c);
-    const uint8_t *space = fby__h5_take(&c, pad ? (size_t)fby__align_up_u64(space_n, 8) : space_n);
+    const uint8_t *space = fby__h5_next(&c, pad ? (size_t)fby__align_up_u64(space_n, 8) : space_n);
     FBY__TRY(fby__h5_cursor_check(&c, err));
     fby__h5_attribute a = {0};
     FBY__TRY(fby__h5_name(f, &c, name, name_n ? strnlen((const char *)name, name_n) : 0, &a.name, err));
@@ -101,7 +101,7 @@ fby_status fby__h5_attribute_parse(fby__h5_file *f, fby__bytes body, uint64_t ad
     uint64_t bytes;
     if (!fby__mul_u64_checked(a.space.n_elements, a.type->bytes, &bytes) || bytes > fby__h5_left(&c))
         return fby__h5_damaged(&c, err, "the value of %s is cut short", a.name);
-    a.data = (fby__bytes){fby__h5_take(&c, (size_t)bytes), (size_t)bytes};
+    a.data = (fby__bytes){fby__h5_next(&c, (size_t)bytes), (size_t)bytes};
     *out = a;
     return FBY_OK;
 }

@@ -81,7 +81,7 @@ static fby_status walk_node(tree *t, uint64_t address, uint64_t n, uint64_t n_to
     uint8_t type = fby__h5_u8(&c);
     if (type != t->type)
         return fby__h5_damaged_at(f, address, err, "%s at %" PRIu64 " has type %u in a tree of type %u", what, address, type, t->type);
-    const uint8_t *record = fby__h5_take(&c, (size_t)n * t->record_bytes);
+    const uint8_t *record = fby__h5_next(&c, (size_t)n * t->record_bytes);
     if (!record)
         return fby__h5_cursor_check(&c, err);
     if (at_level == 0 && n != n_total)

@@ -40,7 +40,7 @@ fby_status fby__h5_index_block(fby__h5_chunk_reader *r, uint64_t address, uint64
     if (view.data[4] != 0)
         return fby__fail_at(err, FBY_E_UNSUPPORTED, r->f->base + address, "%s of version %u", what, view.data[4]);
     *out = fby__h5_cursor_of(r->f, (fby__bytes){view.data, view.n - 4}, address, what);
-    (void)fby__h5_take(out, 5); /* just compared */
+    (void)fby__h5_next(out, 5); /* just compared */
     return FBY_OK;
 }
 

@@ -50,9 +50,9 @@ static fby_status read_node(fby__h5_chunk_reader *r, uint64_t address, unsigned 
     fby__bytes view;
     FBY__TRY(fby__h5_index_view(r, address, head_bytes + n * (key_bytes + r->f->offset_bytes), WHAT, &view, err));
     fby__h5_cursor c = fby__h5_cursor_of(r->f, view, address, WHAT);
-    (void)fby__h5_take(&c, head_bytes); /* seen above */
+    (void)fby__h5_next(&c, head_bytes); /* seen above */
     for (uint64_t i = 0; i < n; i++) {
-        const uint8_t *key = fby__h5_take(&c, key_bytes);
+        const uint8_t *key = fby__h5_next(&c, key_bytes);
         uint64_t child = fby__h5_offset(&c);
         FBY__TRY(fby__h5_cursor_check(&c, err));
         if (level == 0)

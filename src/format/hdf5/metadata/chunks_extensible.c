@@ -80,7 +80,7 @@ static fby_status read_data_block(fby__h5_chunk_reader *r, const header *h, uint
     fby__h5_cursor c;
     FBY__TRY(fby__h5_index_block(r, address, head + (bitmap ? 0 : n * h->a.entry_bytes), "EADB", "extensible array data block", &c, err));
     FBY__TRY(fby__h5_chunk_array_owner(r, &c, err));
-    (void)fby__h5_take(&c, h->offset_bytes);
+    (void)fby__h5_next(&c, h->offset_bytes);
     if (!bitmap)
         return fby__h5_chunk_array_add(r, &h->a, position, want, &c, err);
     uint64_t page_bytes = page * h->a.entry_bytes + 4;
@@ -107,8 +107,8 @@ static fby_status read_super_block(fby__h5_chunk_reader *r, const header *h, uin
     fby__h5_cursor c;
     FBY__TRY(fby__h5_index_block(r, address, n, "EASB", "extensible array super block", &c, err));
     FBY__TRY(fby__h5_chunk_array_owner(r, &c, err));
-    (void)fby__h5_take(&c, h->offset_bytes);
-    const uint8_t *bitmap = pages ? fby__h5_take(&c, bitmap_bytes) : NULL;
+    (void)fby__h5_next(&c, h->offset_bytes);
+    const uint8_t *bitmap = pages ? fby__h5_next(&c, bitmap_bytes) : NULL;
     FBY__TRY(fby__h5_cursor_check(&c, err));
     for (uint64_t i = 0; i < s->n_blocks; i++) {
         uint64_t position = s->first + i * s->block_elements;
@@ -139,7 +139,7 @@ fby_status fby__h5_chunks_extensible(fby__h5_chunk_reader *r, fby_error *err)
                                  "EAIB", "extensible array index block", &c, err));
     FBY__TRY(fby__h5_chunk_array_owner(r, &c, err));
     fby__h5_cursor elements = c;
-    (void)fby__h5_take(&c, (size_t)h.index_elements * h.a.entry_bytes);
+    (void)fby__h5_next(&c, (size_t)h.index_elements * h.a.entry_bytes);
     FBY__TRY(fby__h5_chunk_array_add(r, &h.a, 0, wanted(&h, 0, h.index_elements), &elements, err));
     super s = {.first = h.index_elements};
     for (unsigned u = 0; u < n_super && s.first < h.n; u++) {

@@ -58,7 +58,7 @@ fby_status fby__h5_chunks_fixed(fby__h5_chunk_reader *r, fby_error *err)
     uint64_t n_pages = fby__div_up_u64(h.n, page), bitmap_bytes = fby__div_up_u64(n_pages, 8);
     FBY__TRY(fby__h5_index_block(r, h.block, head + bitmap_bytes, "FADB", "fixed array data block", &c, err));
     FBY__TRY(fby__h5_chunk_array_owner(r, &c, err));
-    const uint8_t *bitmap = fby__h5_take(&c, bitmap_bytes);
+    const uint8_t *bitmap = fby__h5_next(&c, bitmap_bytes);
     FBY__TRY(fby__h5_cursor_check(&c, err));
     uint64_t page_bytes = page * a.entry_bytes + 4;
     for (uint64_t i = 0; i < n_pages; i++) {

@@ -32,7 +32,7 @@ static fby_status parse_name(parser *p, unsigned version, const char **out, fby_
     }
     const size_t n = (size_t)(nul - c->at);
     FBY__TRY(fby__h5_name(p->f, c, c->at, n, out, err));
-    (void)fby__h5_take(c, version < 3 ? (size_t)fby__align_up_u64(n + 1, 8) : n + 1);
+    (void)fby__h5_next(c, version < 3 ? (size_t)fby__align_up_u64(n + 1, 8) : n + 1);
     return fby__h5_cursor_check(c, err);
 }
 
@@ -72,7 +72,7 @@ static fby_status parse_float(parser *p, uint32_t bits, fby__h5_type *t, fby_err
 static fby_status parse_opaque(parser *p, uint32_t bits, fby__h5_type *t, fby_error *err)
 {
     const size_t n = bits & 0xff; /* padded with NULs, not always terminated */
-    const uint8_t *tag = fby__h5_take(p->c, n);
+    const uint8_t *tag = fby__h5_next(p->c, n);
     FBY__TRY(fby__h5_cursor_check(p->c, err));
     const size_t used = n ? strnlen((const char *)tag, n) : 0;
     if (!used) {
@@ -109,11 +109,11 @@ static fby_status parse_array(parser *p, unsigned version, fby__h5_type *t, fby_
         return fby__h5_damaged(c, err, "an array of %u dimensions", n);
     uint32_t dims[FBY__H5_MAX_RANK] = {0};
     if (version == 2)
-        (void)fby__h5_take(c, 3);
+        (void)fby__h5_next(c, 3);
     for (unsigned i = 0; i < n && !c->failed; i++)
         dims[i] = fby__h5_u32(c);
     if (version == 2)
-        (void)fby__h5_take(c, 4u * n); /* permutation: never used */
+        (void)fby__h5_next(c, 4u * n); /* permutation: never used */
     FBY__TRY(fby__h5_cursor_check(c, err));
     const fby__h5_type *base;
     FBY__TRY(parse(p, &base, err));
@@ -125,7 +125,7 @@ static fby_status parse_member_v1(parser *p, const fby__h5_type **out, fby_error
 {
     fby__h5_cursor *c = p->c;
     const unsigned n = fby__h5_u8(c);
-    (void)fby__h5_take(c, 3 + 4 + 4); /* reserved, permutation (never used), reserved */
+    (void)fby__h5_next(c, 3 + 4 + 4); /* reserved, permutation (never used), reserved */
     uint32_t dims[4];
     for (unsigned i = 0; i < 4; i++)
         dims[i] = fby__h5_u32(c);
@@ -189,7 +189,7 @@ static fby_status parse_enum(parser *p, unsigned version, uint32_t bits, fby__h5
     for (uint32_t i = 0; i < t->n_members; i++)
         FBY__TRY(parse_name(p, version, &members[i].name, err));
     const size_t bytes = t->base->bytes, n = t->n_members * bytes;
-    const uint8_t *stored = fby__h5_take(c, n);
+    const uint8_t *stored = fby__h5_next(c, n);
     FBY__TRY(fby__h5_cursor_check(c, err));
     uint8_t *values;
     FBY__TRY(fby__h5_alloc(p->f, n, 1, (void **)&values, err));

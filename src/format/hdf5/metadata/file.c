@@ -326,7 +326,7 @@ static fby_status extension_message(void *user, const fby__h5_message *m, fby_er
         f->group_leaf_k = fby__h5_u16(&c);
     } else if (m->type == FBY__H5_MSG_DRIVER) {
         (void)fby__h5_u8(&c);
-        const uint8_t *name = fby__h5_take(&c, 8);
+        const uint8_t *name = fby__h5_next(&c, 8);
         if (name)
             FBY__TRY(check_driver(name, err));
     } else if (m->type == FBY__H5_MSG_CACHE_IMAGE) {
@@ -355,13 +355,13 @@ static fby_status check_sizes(fby__h5_file *f, const fby__h5_cursor *c, fby_erro
 static fby_status parse_superblock(fby__h5_file *f, fby__bytes bytes, fby_error *err)
 {
     fby__h5_cursor c = fby__h5_cursor_of(f, bytes, 0, "superblock");
-    (void)fby__h5_take(&c, sizeof SIGNATURE);
+    (void)fby__h5_next(&c, sizeof SIGNATURE);
     f->version = fby__h5_u8(&c);
     if (!c.failed && f->version > 3)
         return fby__fail_at(err, FBY_E_UNSUPPORTED, f->base + 8, "its superblock is of version %u", f->version);
     uint64_t base, end, driver = FBY__H5_UNDEFINED;
     if (f->version < 2) {
-        const uint8_t *versions = fby__h5_take(&c, 4); /* free space, root entry, reserved, shared header */
+        const uint8_t *versions = fby__h5_next(&c, 4); /* free space, root entry, reserved, shared header */
         if (versions && (versions[0] || versions[1] || versions[3]))
             return fby__h5_damaged(&c, err, "unknown versions of its parts");
         f->offset_bytes = fby__h5_u8(&c);

@@ -11,7 +11,7 @@
  *   row r   s·2^(r-1) each; up to the largest direct size the blocks are direct, above it indirect, with rows of their own
  *
  * Blocks are read when an object in them is asked for, verified once, and remembered in the indirect block above. A block
- * states its place in the heap, so one block cannot serve in two places, and an indirect child is always smaller.
+ * states its offset in the heap, so one block cannot serve in two places, and an indirect child is always smaller.
  * Other objects: tiny ones lie in the ID itself; huge ones apart, at an address that the ID holds or a B-tree 2 knows.
  */
 #include "base/checked.h"
@@ -46,7 +46,7 @@ struct fby__h5_heap {
     uint64_t address; /* of the header */
     uint16_t id_bytes, width;
     uint8_t flags;
-    uint8_t offset_bytes, length_bytes; /* of numbers in an ID; a block's place in the heap is stored as an offset too */
+    uint8_t offset_bytes, length_bytes; /* of numbers in an ID; a block's offset in the heap is stored as an offset too */
     uint64_t start_bytes, max_direct_bytes;
     uint32_t max_direct_rows;
     uint32_t root_rows; /* 0: the root is a direct block of start_bytes */
@@ -125,12 +125,12 @@ uint16_t fby__h5_heap_id_bytes(const fby__h5_heap *heap) { return heap->id_bytes
 
 /* ---- blocks ---- */
 
-/* What both kinds begin with: the heap they are of and their place in it. */
-static fby_status check_block_head(fby__h5_heap *h, fby__h5_cursor *c, uint64_t place, fby_error *err)
+/* What both kinds begin with: the heap they are of and their offset in it. */
+static fby_status check_block_head(fby__h5_heap *h, fby__h5_cursor *c, uint64_t block_offset, fby_error *err)
 {
     uint64_t owner = fby__h5_offset(c), at = fby__h5_uint(c, h->offset_bytes);
     FBY__TRY(fby__h5_cursor_check(c, err));
-    if (owner != h->address || at != place)
+    if (owner != h->address || at != block_offset)
         return fby__h5_damaged_at(h->f, c->address, err, "%s at %" PRIu64 " is of another heap, or of another place in it", c->what,
                                   c->address);
     return FBY_OK;
@@ -159,13 +159,13 @@ static fby_status verify_direct(fby__h5_heap *h, uint64_t address, fby__bytes vi
     return FBY_OK;
 }
 
-static fby_status read_direct(fby__h5_heap *h, slot *s, uint64_t bytes, uint64_t place, fby_error *err)
+static fby_status read_direct(fby__h5_heap *h, slot *s, uint64_t bytes, uint64_t block_offset, fby_error *err)
 {
     static const char what[] = "a direct block of a fractal heap";
     fby__bytes view;
     fby__h5_cursor c;
     FBY__TRY(fby__h5_structure(h->f, s->address, bytes, "FHDB", 0, what, &view, &c, err));
-    FBY__TRY(check_block_head(h, &c, place, err));
+    FBY__TRY(check_block_head(h, &c, block_offset, err));
     if (view.n < direct_head_bytes(h))
         return fby__h5_damaged_at(h->f, s->address, err, "%s at %" PRIu64 " has no room for its header", what, s->address);
     if (h->flags & DIRECT_CHECKSUMS)
@@ -174,7 +174,7 @@ static fby_status read_direct(fby__h5_heap *h, slot *s, uint64_t bytes, uint64_t
     return FBY_OK;
 }
 
-static fby_status read_indirect(fby__h5_heap *h, slot *s, uint32_t rows, uint64_t place, fby_error *err)
+static fby_status read_indirect(fby__h5_heap *h, slot *s, uint32_t rows, uint64_t block_offset, fby_error *err)
 {
     static const char what[] = "an indirect block of a fractal heap";
     fby__h5_file *f = h->f;
@@ -184,7 +184,7 @@ static fby_status read_indirect(fby__h5_heap *h, slot *s, uint32_t rows, uint64_
     fby__h5_cursor c;
     FBY__TRY(fby__h5_structure(f, s->address, bytes, "FHIB", 0, what, &view, &c, err));
     FBY__TRY(fby__h5_verify(f, s->address, view, what, err));
-    FBY__TRY(check_block_head(h, &c, place, err));
+    FBY__TRY(check_block_head(h, &c, block_offset, err));
     indirect *block;
     slot *slots;
     FBY__TRY(fby__h5_alloc(f, 1, sizeof *block, (void **)&block, err));
@@ -198,10 +198,10 @@ static fby_status read_indirect(fby__h5_heap *h, slot *s, uint32_t rows, uint64_
 }
 
 /* The direct block that an offset lies in, from the root down. */
-static fby_status find_direct(fby__h5_heap *h, uint64_t offset, const slot **out, uint64_t *out_place, fby_error *err)
+static fby_status find_direct(fby__h5_heap *h, uint64_t offset, const slot **out, uint64_t *out_block_offset, fby_error *err)
 {
     slot *s = &h->root;
-    uint64_t place = 0;              /* of s */
+    uint64_t block_offset = 0;       /* of s */
     uint64_t bytes = h->start_bytes; /* of s, when it is direct */
     uint32_t rows = h->root_rows;    /* of s; 0: direct */
     const unsigned row_0_bits = log2_floor(h->start_bytes) + log2_floor(h->width);
@@ -211,23 +211,23 @@ static fby_status find_direct(fby__h5_heap *h, uint64_t offset, const slot **out
                                       offset);
         if (rows == 0) {
             if (!s->direct.data)
-                FBY__TRY(read_direct(h, s, bytes, place, err));
+                FBY__TRY(read_direct(h, s, bytes, block_offset, err));
             *out = s;
-            *out_place = place;
+            *out_block_offset = block_offset;
             return FBY_OK;
         }
         if (!s->indirect)
-            FBY__TRY(read_indirect(h, s, rows, place, err));
-        uint64_t in = offset - place;
+            FBY__TRY(read_indirect(h, s, rows, block_offset, err));
+        uint64_t in = offset - block_offset;
         uint32_t row = in >> row_0_bits ? log2_floor(in) - row_0_bits + 1 : 0;
         if (row >= rows)
             return fby__h5_damaged_at(h->f, h->address, err, "a fractal heap at %" PRIu64 " has no row for offset %" PRIu64, h->address,
                                       offset);
-        uint64_t row_place = row ? (uint64_t)1 << (row_0_bits + row - 1) : 0;
+        uint64_t row_offset = row ? (uint64_t)1 << (row_0_bits + row - 1) : 0;
         bytes = row_block_bytes(h, row);
-        uint64_t column = (in - row_place) / bytes;
+        uint64_t column = (in - row_offset) / bytes;
         s = &s->indirect->slots[row * (uint64_t)h->width + column];
-        place += row_place + column * bytes;
+        block_offset += row_offset + column * bytes;
         /* An indirect child has as many rows as its bytes are tiled by: always fewer than its parent. */
         rows = row < h->max_direct_rows ? 0 : log2_floor(bytes) - row_0_bits + 1;
     }
@@ -240,10 +240,10 @@ static fby_status get_managed(fby__h5_heap *h, const uint8_t *id, size_t id_n, f
     uint64_t offset = fby__h5_uint(&c, h->offset_bytes), n = fby__h5_uint(&c, h->length_bytes);
     FBY__TRY(fby__h5_cursor_check(&c, err));
     const slot *s = NULL;
-    uint64_t place = 0;
-    FBY__TRY(find_direct(h, offset, &s, &place, err));
+    uint64_t block_offset = 0;
+    FBY__TRY(find_direct(h, offset, &s, &block_offset, err));
     const fby__bytes block = s->direct;
-    uint64_t in = offset - place;
+    uint64_t in = offset - block_offset;
     if (in < direct_head_bytes(h) || in > block.n || n > block.n - in)
         return fby__h5_damaged_at(h->f, s->address, err,
                                   "an object of %" PRIu64 " bytes at %" PRIu64 " of a fractal heap's block at %" PRIu64 " of %zu bytes", n,

@@ -19,7 +19,7 @@
 
 typedef struct fby__h5_collection {
     uint64_t offset;    /* absolute in the file */
-    uint8_t *data;      /* owned; NULL: this place of the table is free */
+    uint8_t *data;      /* owned; NULL: this slot of the table is free */
     uint32_t *at;       /* owned: where in data the object of an index lies, behind its size; 0 = no such object */
     uint32_t n_objects; /* one more than the largest index */
     size_t bytes;       /* of both */
@@ -125,7 +125,7 @@ static fby_status collection_read(collection *c, fby__file *file, uint64_t offse
 /* ---- the cache ---- */
 
 /* Where the collection is, or would be. cap is a power of 2 and the table is never full. */
-static collection *place_of(collection *table, size_t cap, uint64_t offset)
+static collection *slot_of(collection *table, size_t cap, uint64_t offset)
 {
     size_t i = (size_t)fby__hash(&offset, sizeof offset).lo & (cap - 1);
     while (table[i].data && table[i].offset != offset)
@@ -144,7 +144,7 @@ static fby_status make_room(fby__h5_global_cache *cache, fby_error *err)
         return fby__fail_nomem(err, "the cache of global heap collections");
     for (size_t i = 0; i < cache->cap; i++)
         if (cache->collections[i].data)
-            *place_of(table, cap, cache->collections[i].offset) = cache->collections[i];
+            *slot_of(table, cap, cache->collections[i].offset) = cache->collections[i];
     fby__free(cache->collections);
     cache->collections = table;
     cache->cap = cap;
@@ -155,7 +155,7 @@ static fby_status find_collection(fby__h5_global_cache *cache, fby__file *file, 
                                   const collection **out, fby_error *err)
 {
     if (cache->cap) {
-        *out = place_of(cache->collections, cache->cap, offset);
+        *out = slot_of(cache->collections, cache->cap, offset);
         if ((*out)->data)
             return FBY_OK;
     }
@@ -169,11 +169,11 @@ static fby_status find_collection(fby__h5_global_cache *cache, fby__file *file, 
         collection_fini(&c);
         return status;
     }
-    collection *place = place_of(cache->collections, cache->cap, offset);
-    *place = c;
+    collection *slot = slot_of(cache->collections, cache->cap, offset);
+    *slot = c;
     cache->n++;
     cache->bytes += c.bytes;
-    *out = place;
+    *out = slot;
     return FBY_OK;
 }
 

@@ -32,7 +32,7 @@ static fby_status read_local_heap(symbol_walk *w, uint64_t address, fby_error *e
     fby__bytes view;
     fby__h5_cursor c;
     FBY__TRY(fby__h5_structure(f, address, 8 + 2 * (uint64_t)f->length_bytes + f->offset_bytes, "HEAP", 0, what, &view, &c, err));
-    (void)fby__h5_take(&c, 3);
+    (void)fby__h5_next(&c, 3);
     uint64_t n = fby__h5_length(&c);
     (void)fby__h5_length(&c); /* free list */
     w->names_address = fby__h5_offset(&c);
@@ -73,13 +73,13 @@ static fby_status walk_symbols(symbol_walk *w, uint64_t address, fby_error *err)
     FBY__TRY(spend(w, address, bytes, err));
     FBY__TRY(fby__h5_view(f, address, bytes, what, &view, err));
     c = fby__h5_cursor_of(f, view, address, what);
-    (void)fby__h5_take(&c, 8);
+    (void)fby__h5_next(&c, 8);
     for (unsigned i = 0; i < n; i++) {
         uint64_t name = fby__h5_length(&c);
         fby__h5_link link = {.kind = FBY__H5_HARD, .address = fby__h5_offset(&c)};
         uint32_t cached = fby__h5_u32(&c);
         (void)fby__h5_u32(&c);
-        const uint8_t *scratch = fby__h5_take(&c, 16);
+        const uint8_t *scratch = fby__h5_next(&c, 16);
         FBY__TRY(fby__h5_cursor_check(&c, err));
         FBY__TRY(heap_text(w, name, &link.name, err));
         if (cached > CACHED_SOFT_LINK)
@@ -102,7 +102,7 @@ static fby_status walk_group_node(symbol_walk *w, uint64_t address, int level, f
     fby__bytes view;
     FBY__TRY(fby__h5_view(f, address, 8, what, &view, err));
     fby__h5_cursor c = fby__h5_cursor_of(f, view, address, what);
-    const uint8_t *signature = fby__h5_take(&c, 4);
+    const uint8_t *signature = fby__h5_next(&c, 4);
     uint8_t type = fby__h5_u8(&c), stated = fby__h5_u8(&c);
     uint16_t n = fby__h5_u16(&c);
     FBY__TRY(fby__h5_cursor_check(&c, err));
@@ -115,7 +115,7 @@ static fby_status walk_group_node(symbol_walk *w, uint64_t address, int level, f
     FBY__TRY(spend(w, address, bytes, err));
     FBY__TRY(fby__h5_view(f, address, bytes, what, &view, err));
     c = fby__h5_cursor_of(f, view, address, what);
-    (void)fby__h5_take(&c, 8 + (size_t)siblings);
+    (void)fby__h5_next(&c, 8 + (size_t)siblings);
     for (unsigned i = 0; i < n; i++) {
         (void)fby__h5_length(&c); /* key: the least name, for searching */
         uint64_t child = fby__h5_offset(&c);

@@ -85,7 +85,7 @@ static inline fby__h5_cursor fby__h5_cursor_of(const fby__h5_file *f, fby__bytes
 {
     return (fby__h5_cursor){f, view.data, view.data + view.n, view.data, address, what, false};
 }
-static inline const uint8_t *fby__h5_take(fby__h5_cursor *c, size_t n)
+static inline const uint8_t *fby__h5_next(fby__h5_cursor *c, size_t n)
 {
     if (c->failed || (size_t)(c->end - c->at) < n) {
         c->failed = true;
@@ -97,7 +97,7 @@ static inline const uint8_t *fby__h5_take(fby__h5_cursor *c, size_t n)
 /** Unsigned little-endian integer of n ≤ 8 bytes. */
 static inline uint64_t fby__h5_uint(fby__h5_cursor *c, unsigned n)
 {
-    const uint8_t *p = fby__h5_take(c, n);
+    const uint8_t *p = fby__h5_next(c, n);
     uint64_t v = 0;
     for (unsigned i = 0; p && i < n; i++)
         v |= (uint64_t)p[i] << (8 * i);

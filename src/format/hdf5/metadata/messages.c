@@ -12,7 +12,7 @@ fby_status fby__h5_space_parse(fby__h5_cursor *c, fby__h5_space *out, fby_error 
     fby__h5_space s = {0};
     const unsigned version = fby__h5_u8(c), rank = fby__h5_u8(c), flags = fby__h5_u8(c), kind = fby__h5_u8(c);
     if (version == 1)
-        (void)fby__h5_take(c, 4);
+        (void)fby__h5_next(c, 4);
     FBY__TRY(fby__h5_cursor_check(c, err));
     if (version != 1 && version != 2)
         return version ? fby__fail_at(err, FBY_E_UNSUPPORTED, fby__h5_tell_file(c), "its dataspace is of version %u", version)
@@ -53,7 +53,7 @@ fby_status fby__h5_fill_parse(fby__h5_cursor *c, bool old, fby__bytes *out, fby_
     if (!old) {
         const unsigned version = fby__h5_u8(c);
         if (version == 1 || version == 2) {
-            (void)fby__h5_take(c, 2); /* times of allocation and of writing */
+            (void)fby__h5_next(c, 2); /* times of allocation and of writing */
             stored = fby__h5_u8(c) != 0 || version == 1;
         } else if (version == 3) {
             stored = fby__h5_u8(c) & 0x20;
@@ -65,7 +65,7 @@ fby_status fby__h5_fill_parse(fby__h5_cursor *c, bool old, fby__bytes *out, fby_
     uint32_t n = stored ? fby__h5_u32(c) : 0;
     if (n > INT32_MAX) /* -1: undefined */
         n = 0;
-    const uint8_t *p = fby__h5_take(c, n);
+    const uint8_t *p = fby__h5_next(c, n);
     FBY__TRY(fby__h5_cursor_check(c, err));
     *out = (fby__bytes){n ? p : NULL, n};
     return FBY_OK;
@@ -103,7 +103,7 @@ static fby_status parse_chunk(fby__h5_cursor *c, unsigned n, unsigned bytes, fby
 static fby_status parse_layout_1(fby__h5_cursor *c, fby__h5_object *o, fby__h5_layout_facts *facts, fby_error *err)
 {
     const unsigned n = fby__h5_u8(c), kind = fby__h5_u8(c);
-    (void)fby__h5_take(c, 5);
+    (void)fby__h5_next(c, 5);
     if (!c->failed && kind > FBY__H5_CHUNKED)
         return fby__h5_damaged(c, err, "unknown class %u", kind);
     o->layout = (fby__h5_layout)kind;
@@ -113,10 +113,10 @@ static fby_status parse_layout_1(fby__h5_cursor *c, fby__h5_object *o, fby__h5_l
         return parse_chunk(c, n, 4, o, facts, err);
     if (n > FBY__H5_MAX_RANK + 1)
         return bad_dimensions(c, n, err);
-    (void)fby__h5_take(c, 4u * n); /* the dataspace's dimensions again, cut to 32 bits */
+    (void)fby__h5_next(c, 4u * n); /* the dataspace's dimensions again, cut to 32 bits */
     if (o->layout == FBY__H5_COMPACT) {
         const uint32_t bytes = fby__h5_u32(c);
-        o->compact = (fby__bytes){fby__h5_take(c, bytes), bytes};
+        o->compact = (fby__bytes){fby__h5_next(c, bytes), bytes};
     }
     return fby__h5_cursor_check(c, err);
 }
@@ -180,7 +180,7 @@ fby_status fby__h5_layout_parse(fby__h5_cursor *c, fby__h5_object *o, fby__h5_la
     switch (o->layout) {
     case FBY__H5_COMPACT: {
         const uint16_t bytes = fby__h5_u16(c);
-        o->compact = (fby__bytes){fby__h5_take(c, bytes), bytes};
+        o->compact = (fby__bytes){fby__h5_next(c, bytes), bytes};
         break;
     }
     case FBY__H5_CONTIGUOUS:
@@ -207,15 +207,15 @@ static fby_status parse_filter(fby__h5_file *f, fby__h5_cursor *c, unsigned vers
     const size_t name_bytes = version == 1 || out->id >= 256 ? fby__h5_u16(c) : 0; /* version 2 leaves out libhdf5's own names */
     out->optional = fby__h5_u16(c) & 1;
     out->n_values = fby__h5_u16(c);
-    const uint8_t *name = fby__h5_take(c, name_bytes);
+    const uint8_t *name = fby__h5_next(c, name_bytes);
     FBY__TRY(fby__h5_cursor_check(c, err));
     const size_t used = name_bytes ? strnlen((const char *)name, name_bytes) : 0;
     out->name = "";
     if (used)
         FBY__TRY(fby__h5_name(f, c, name, used, &out->name, err));
-    const uint8_t *p = fby__h5_take(c, (size_t)out->n_values * 4);
+    const uint8_t *p = fby__h5_next(c, (size_t)out->n_values * 4);
     if (version == 1 && out->n_values % 2)
-        (void)fby__h5_take(c, 4);
+        (void)fby__h5_next(c, 4);
     FBY__TRY(fby__h5_cursor_check(c, err));
     uint32_t *values;
     FBY__TRY(fby__h5_alloc(f, out->n_values, sizeof *values, (void **)&values, err));
@@ -228,7 +228,7 @@ fby_status fby__h5_filters_parse(fby__h5_file *f, fby__h5_cursor *c, fby__h5_obj
 {
     const unsigned version = fby__h5_u8(c), n = fby__h5_u8(c);
     if (version == 1)
-        (void)fby__h5_take(c, 6);
+        (void)fby__h5_next(c, 6);
     FBY__TRY(fby__h5_cursor_check(c, err));
     if (version != 1 && version != 2)
         return version ? fby__fail_at(err, FBY_E_UNSUPPORTED, fby__h5_tell_file(c), "its filters are of version %u", version)
@@ -281,7 +281,7 @@ fby_status fby__h5_link_parse(fby__h5_file *f, fby__bytes body, uint64_t address
     const uint64_t name_n = fby__h5_uint(&c, 1u << (flags & 3));
     if (name_n > fby__h5_left(&c))
         c.failed = true;
-    const uint8_t *name = fby__h5_take(&c, (size_t)name_n);
+    const uint8_t *name = fby__h5_next(&c, (size_t)name_n);
     FBY__TRY(fby__h5_cursor_check(&c, err));
     FBY__TRY(fby__h5_name(f, &c, name, (size_t)name_n, &l.name, err));
     if (kind == 0) {
@@ -294,7 +294,7 @@ fby_status fby__h5_link_parse(fby__h5_file *f, fby__bytes body, uint64_t address
         return FBY_OK;
     }
     const size_t n = fby__h5_u16(&c);
-    const uint8_t *p = fby__h5_take(&c, n);
+    const uint8_t *p = fby__h5_next(&c, n);
     FBY__TRY(fby__h5_cursor_check(&c, err));
     if (kind == 1) {
         l.kind = FBY__H5_SOFT;

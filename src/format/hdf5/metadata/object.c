@@ -60,7 +60,7 @@ static fby_status read_messages(header *h, fby__h5_cursor *c, fby_error *err)
         const uint16_t n = fby__h5_u16(c);
         const unsigned flags = fby__h5_u8(c);
         if (v1)
-            (void)fby__h5_take(c, 3);
+            (void)fby__h5_next(c, 3);
         m.ordered = h->ordered;
         m.order = h->ordered ? fby__h5_u16(c) : 0;
         m.shared = flags & 2;
@@ -69,7 +69,7 @@ static fby_status read_messages(header *h, fby__h5_cursor *c, fby_error *err)
         m.address = fby__h5_tell(c);
         if (v1 && n % 8)
             return fby__h5_damaged(c, err, "a message of %u bytes", n);
-        m.body = (fby__bytes){fby__h5_take(c, n), n};
+        m.body = (fby__bytes){fby__h5_next(c, n), n};
         FBY__TRY(fby__h5_cursor_check(c, err));
         if (m.type == FBY__H5_MSG_NIL)
             continue;
@@ -90,7 +90,7 @@ static fby_status read_continuation(header *h, const block *b, fby_error *err)
     FBY__TRY(fby__h5_view(h->f, b->address, b->n, what, &v, err));
     fby__h5_cursor c = fby__h5_cursor_of(h->f, v, b->address, what);
     if (h->version == 2) {
-        const uint8_t *signature = fby__h5_take(&c, 4);
+        const uint8_t *signature = fby__h5_next(&c, 4);
         if (!signature || memcmp(signature, "OCHK", 4) != 0)
             return fby__h5_damaged(&c, err, "no signature at %llu", (unsigned long long)b->address);
         FBY__TRY(fby__h5_verify(h->f, b->address, v, what, err));
@@ -113,7 +113,7 @@ static fby_status read_first(header *h, uint64_t address, fby_error *err)
     fby__h5_cursor c = fby__h5_cursor_of(f, v, address, what);
     if (memcmp(v.data, "OHDR", 4) == 0) {
         h->version = 2;
-        (void)fby__h5_take(&c, 4);
+        (void)fby__h5_next(&c, 4);
         const unsigned version = fby__h5_u8(&c), flags = fby__h5_u8(&c);
         if (version != 2)
             return version < 2 ? fby__h5_damaged(&c, err, "version %u with a signature", version)
@@ -124,14 +124,14 @@ static fby_status read_first(header *h, uint64_t address, fby_error *err)
         prefix = 6u + (flags & 32 ? 16u : 0) + (flags & 16 ? 4u : 0) + (1u << (flags & 3)); /* times, attribute limits */
         FBY__TRY(fby__h5_view(f, address, prefix, what, &v, err));
         c = fby__h5_cursor_of(f, v, address, what);
-        (void)fby__h5_take(&c, (size_t)prefix - (1u << (flags & 3)));
+        (void)fby__h5_next(&c, (size_t)prefix - (1u << (flags & 3)));
         n = fby__h5_uint(&c, 1u << (flags & 3));
         if (!fby__add_u64_checked(n, prefix + 4, &n))
             return fby__h5_damaged(&c, err, "its first block is larger than the file");
     } else if (v.data[0] == 1) {
         h->version = 1;
         prefix = 16;               /* padded to a multiple of eight */
-        (void)fby__h5_take(&c, 8); /* version, reserved, number of messages (libhdf5 does not rely on it), reference count */
+        (void)fby__h5_next(&c, 8); /* version, reserved, number of messages (libhdf5 does not rely on it), reference count */
         n = prefix + fby__h5_u32(&c);
     } else {
         return fby__h5_damaged(&c, err, "no object header at %llu", (unsigned long long)address);
@@ -139,7 +139,7 @@ static fby_status read_first(header *h, uint64_t address, fby_error *err)
     FBY__TRY(fby__h5_view(f, address, n, what, &v, err));
     h->bytes = n;
     c = fby__h5_cursor_of(f, v, address, what);
-    (void)fby__h5_take(&c, (size_t)prefix);
+    (void)fby__h5_next(&c, (size_t)prefix);
     if (h->version == 2) {
         FBY__TRY(fby__h5_verify(f, address, v, what, err));
         c.end -= 4;

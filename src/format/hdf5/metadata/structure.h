@@ -20,7 +20,7 @@ static inline fby_status fby__h5_structure(fby__h5_file *f, uint64_t address, ui
 {
     FBY__TRY(fby__h5_view(f, address, n, what, out_view, err));
     *out = fby__h5_cursor_of(f, *out_view, address, what);
-    const uint8_t *begin = fby__h5_take(out, 4);
+    const uint8_t *begin = fby__h5_next(out, 4);
     uint8_t found = fby__h5_u8(out);
     FBY__TRY(fby__h5_cursor_check(out, err));
     if (memcmp(begin, signature, 4) != 0)

@@ -67,7 +67,7 @@ typedef struct builder {
 
 /* ---- entries ---- */
 
-static address_slot *address_place(address_slot *table, size_t cap, uint64_t address)
+static address_slot *slot_of_address(address_slot *table, size_t cap, uint64_t address)
 {
     size_t i = (size_t)fby__hash(&address, sizeof address).lo & (cap - 1);
     while (table[i].address != FBY__H5_UNDEFINED && table[i].address != address)
@@ -86,12 +86,12 @@ static fby_status remember_address(builder *b, uint64_t address, uint32_t entry,
             table[i].address = FBY__H5_UNDEFINED;
         for (size_t i = 0; i < b->addresses_cap; i++)
             if (b->addresses[i].address != FBY__H5_UNDEFINED)
-                *address_place(table, cap, b->addresses[i].address) = b->addresses[i];
+                *slot_of_address(table, cap, b->addresses[i].address) = b->addresses[i];
         fby__free(b->addresses);
         b->addresses = table;
         b->addresses_cap = cap;
     }
-    *address_place(b->addresses, b->addresses_cap, address) = (address_slot){address, entry};
+    *slot_of_address(b->addresses, b->addresses_cap, address) = (address_slot){address, entry};
     b->addresses_n++;
     return FBY_OK;
 }
@@ -99,7 +99,7 @@ static fby_status remember_address(builder *b, uint64_t address, uint32_t entry,
 /* The own entry of the object at an address, or NOBODY. */
 static uint32_t find_address(const builder *b, uint64_t address)
 {
-    const address_slot *s = b->addresses_cap ? address_place(b->addresses, b->addresses_cap, address) : NULL;
+    const address_slot *s = b->addresses_cap ? slot_of_address(b->addresses, b->addresses_cap, address) : NULL;
     return s && s->address == address ? s->entry : NOBODY;
 }
 
@@ -266,8 +266,8 @@ static fby_status walk(builder *b, fby_error *err)
 static uint64_t name_hash(uint32_t group, const char *name, size_t n) { return fby__hash_more((fby__hash128){group, 0}, name, n).lo; }
 
 /* The slot of a name, or the free one where it would be. */
-static struct tree_slot *name_place(const struct fby__h5_tree_index *x, const fby__h5_entry *entries, uint32_t group, const char *name,
-                                    size_t n)
+static struct tree_slot *slot_of_name(const struct fby__h5_tree_index *x, const fby__h5_entry *entries, uint32_t group, const char *name,
+                                      size_t n)
 {
     for (uint32_t i = (uint32_t)name_hash(group, name, n) & x->mask;; i = (i + 1) & x->mask) {
         struct tree_slot *s = &x->slots[i];
@@ -291,7 +291,7 @@ static fby_status index_names(builder *b, fby_error *err)
     x->nodes = b->nodes;
     for (uint32_t i = 1; i < b->n; i++) { /* the root has no name */
         const char *name = b->entries[i].path + b->nodes[i].name_at;
-        struct tree_slot *s = name_place(x, b->entries, b->nodes[i].group, name, strlen(name));
+        struct tree_slot *s = slot_of_name(x, b->entries, b->nodes[i].group, name, strlen(name));
         if (s->entry != NOBODY)
             return fby__fail(err, FBY_E_FORMAT, "%.200s: a group has two links of this name", b->entries[i].path);
         *s = (struct tree_slot){i, b->nodes[i].group};
@@ -330,7 +330,7 @@ static uint32_t follow(builder *b, uint32_t from, const char *path, unsigned lin
             return at;
         uint64_t bytes = (uint64_t)(path - begin);
         uint32_t own = b->nodes[at].own;
-        uint32_t entry = own == NOBODY ? NOBODY : name_place(&b->index, b->entries, own, name, n)->entry;
+        uint32_t entry = own == NOBODY ? NOBODY : slot_of_name(&b->index, b->entries, own, name, n)->entry;
         if (entry == NOBODY)
             return NOBODY;
         if (b->nodes[entry].state != SETTLED) {
@@ -442,7 +442,7 @@ fby_status fby__h5_tree_of_entries(fby__arena *arena, const fby__h5_entry *entri
             return fby__fail(err, FBY_E_FORMAT, "%.200s: an entry outside of its group", e->path);
         nodes[i] = (tree_node){.own = own[i], .group = i ? groups[depth - 1] : 0, .name_at = name_at, .state = SETTLED};
         if (i) {
-            struct tree_slot *s = name_place(x, entries, nodes[i].group, e->path + name_at, strlen(e->path + name_at));
+            struct tree_slot *s = slot_of_name(x, entries, nodes[i].group, e->path + name_at, strlen(e->path + name_at));
             if (s->entry == NOBODY)
                 *s = (struct tree_slot){i, nodes[i].group};
         }
@@ -464,7 +464,7 @@ const fby__h5_entry *fby__h5_tree_find(const fby__h5_tree *tree, const char *pat
         uint32_t own = tree->index->nodes[at].own;
         if (own == NOBODY)
             return NULL;
-        at = name_place(tree->index, tree->entries, own, name, n)->entry;
+        at = slot_of_name(tree->index, tree->entries, own, name, n)->entry;
         if (at == NOBODY)
             return NULL;
     }

@@ -158,7 +158,7 @@ fby_status fby__h5_find_candidates(fby__h5_opening *o, fby_error *err)
 
 /* ---- rows ---- */
 
-fby_status fby__h5_place_candidate(fby__h5_opening *o, fby__h5_candidate *c, fby_error *err)
+fby_status fby__h5_find_rows(fby__h5_opening *o, fby__h5_candidate *c, fby_error *err)
 {
     const fby__h5_space *space = &c->object->space;
     const fby__format_opts *opts = o->opts;

@@ -364,7 +364,7 @@ static fby_status choose_single(fby__h5_opening *o, fby__h5_choice *out, fby_err
         fby__h5_candidate *c = &o->candidates[i];
         if (strcmp(c->path, path) != 0)
             continue;
-        FBY__TRY(fby__h5_place_candidate(o, c, err));
+        FBY__TRY(fby__h5_find_rows(o, c, err));
         if (c->axes == 0)
             return fby__fail(err, FBY_E_SCHEMA, "'%.200s' has no such row axis, or no elements", path);
         out->sets[0] = (uint32_t)i;
@@ -406,7 +406,7 @@ fby_status fby__h5_choose(fby__h5_opening *o, fby__h5_choice *out, fby_error *er
     if (o->n_candidates == 0)
         return fby__fail(err, FBY_E_SCHEMA, "no data set has rows");
     for (size_t i = 0; i < o->n_candidates; i++)
-        FBY__TRY(fby__h5_place_candidate(o, &o->candidates[i], err));
+        FBY__TRY(fby__h5_find_rows(o, &o->candidates[i], err));
     FBY__TRY(find_wanted(o, &w, err));
     mark_elsewhere(o, &w);
     FBY__TRY(check_passing(o, err));

@@ -318,7 +318,7 @@ static fby_status number_of_source(fby__h5_builder *b, const fby__h5_source *sou
     if (i < n_before)
         return FBY_OK;
     fby_error why = {0};
-    fby__source s = {.path = path};
+    fby__source_file s = {.path = path};
     fby_status st = fby__file_stat(path, &s.stamp, &why);
     if (st != FBY_OK && !source->missing && !source->later) { /* the program saw it */
         if (b->err)
@@ -432,7 +432,7 @@ static fby_status add_sets(fby__h5_builder *b, const fby__h5_choice *choice)
 /* What is not frozen. */
 static fby_status give_sources(const fby__h5_opening *o, fby__h5_table *t, fby_error *err)
 {
-    fby__source *sources = fby__arena_alloc(&t->arena, o->n_sources * sizeof *sources);
+    fby__source_file *sources = fby__arena_alloc(&t->arena, o->n_sources * sizeof *sources);
     for (size_t i = 0; sources && i < o->n_sources; i++) {
         sources[i] = o->sources[i];
         sources[i].path = fby__arena_copy(&t->arena, o->sources[i].path, strlen(o->sources[i].path));

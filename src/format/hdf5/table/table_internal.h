@@ -47,7 +47,7 @@ typedef struct fby__h5_opening {
     size_t n_candidates, candidates_cap;
     struct fby__h5_left_out *left_out; /* owned; texts in arena */
     size_t n_left_out, left_out_cap;
-    fby__source *sources; /* owned: files that values of the chosen data sets come from; texts in arena */
+    fby__source_file *sources; /* owned: files that values of the chosen data sets come from; texts in arena */
     size_t n_sources, sources_cap;
     bool unsettled; /* a request to the helper program failed: what is left out for it may be there the next time */
     /* netcdf.c */
@@ -132,7 +132,7 @@ fby_status fby__h5_add_value(fby__h5_builder *b, const fby__h5_field_context *at
 /** Fills `candidates`; what cannot be one although it holds data is noted. */
 fby_status fby__h5_find_candidates(fby__h5_opening *o, fby_error *err);
 /** Where a candidate's rows run, or axes = 0: it has none. */
-fby_status fby__h5_place_candidate(fby__h5_opening *o, fby__h5_candidate *c, fby_error *err);
+fby_status fby__h5_find_rows(fby__h5_opening *o, fby__h5_candidate *c, fby_error *err);
 /** Why only the helper program reads this data set, as far as its header tells; NULL: perhaps we do. */
 const char *fby__h5_reason_of(const fby__h5_opening *o, const fby__h5_object *object);
 /** A data set without axes as one row; NULL: no memory. */

@@ -277,7 +277,7 @@ static fby_status make_list(column *c, struct ArrowArray *out, fby_error *err)
 static fby_status build(sink *s, const fby_field *field, uint64_t n, struct ArrowArray *out, fby_error *err)
 {
     const fby__schema *schema = s->q->table->schema;
-    const fby__node *node = &schema->nodes[field - schema->fields];
+    const fby__schema_node *node = &schema->nodes[field - schema->fields];
     if (field->kind == FBY_KIND_FIXED_LIST || field->kind == FBY_KIND_STRUCT) {
         uint64_t below = n;
         if (field->kind == FBY_KIND_FIXED_LIST && !fby__mul_u64_checked(n, (uint64_t)field->list_size, &below))
@@ -297,7 +297,7 @@ static fby_status build(sink *s, const fby_field *field, uint64_t n, struct Arro
     if (c->n != n)
         return fby__fail(err, FBY_E_INTERNAL, "column '%s' has %" PRIu64 " values, not %" PRIu64, field->path, c->n, n);
     if (c->leaf->value == FBY__H5_VALUE_NESTED)
-        return fby__h5_nest_take(c->nest, out, err);
+        return fby__h5_nest_finish(c->nest, out, err);
     if (is_flat(c->leaf))
         return fby__h5_arrow_flat(c->n, c->leaf->dtype == FBY_BOOL, &c->values, c->present, out, err);
     return c->leaf->value == FBY__H5_VALUE_VLEN_LIST ? make_list(c, out, err) : make_strings(c, out, err);
@@ -326,7 +326,7 @@ static fby_status read_leaves(sink *s, fby_error *err)
 fby_status fby__h5_decode_arrow(const fby__arrow_request *q, fby__scratch *scratch, struct ArrowArray *out, fby_error *err)
 {
     const fby__schema *schema = q->table->schema;
-    const fby__node *node = &schema->nodes[q->field];
+    const fby__schema_node *node = &schema->nodes[q->field];
     sink s = {.q = q,
               .job = {.table = fby__h5_table_of(q->table),
                       .file = q->file,

@@ -29,7 +29,7 @@ static void state_free(void *state)
     fby__buf_fini(&s->narrow);
     fby__buf_fini(&s->together);
     fby__buf_fini(&s->raw);
-    fby__alloc_give(s->helper.held);
+    fby__alloc_discharge(s->helper.held);
     fby__free(s);
 }
 
@@ -91,15 +91,15 @@ static fby_status chunk_fail(const fby__h5_rows *r, const fby__h5_walk *w, const
     return fby__h5_rows_fail(r, status, err);
 }
 
-/* The piece of the walk's chunk; pieces are asked for in rising order within a call. NULL: never written. */
-static fby_status find_piece(fby__h5_rows *r, const fby__h5_walk *w, const fby__range **out, fby_error *err)
+/* The bytes of the walk's chunk; they are asked for in rising order within a call. NULL: never written. */
+static fby_status find_range(fby__h5_rows *r, const fby__h5_walk *w, const fby__range **out, fby_error *err)
 {
     const fby__leaf_source *source = r->source;
     const fby__h5_chunk *chunks = r->set->chunks;
-    size_t lo = r->next_piece, hi = source->n_chunks;
+    size_t lo = r->next_range, hi = source->n_chunks;
     *out = NULL;
     while (lo < hi) { /* the first is the one, but for the first call */
-        const size_t middle = lo == r->next_piece ? lo : lo + (hi - lo) / 2;
+        const size_t middle = lo == r->next_range ? lo : lo + (hi - lo) / 2;
         if (source->chunks[middle].tag >= r->set->n_chunks)
             break;
         if (chunks[source->chunks[middle].tag].number < w->number)
@@ -107,7 +107,7 @@ static fby_status find_piece(fby__h5_rows *r, const fby__h5_walk *w, const fby__
         else
             hi = middle;
     }
-    r->next_piece = lo;
+    r->next_range = lo;
     if (lo < source->n_chunks && source->chunks[lo].tag < r->set->n_chunks && chunks[source->chunks[lo].tag].number == w->number) {
         *out = &source->chunks[lo];
         return FBY_OK;
@@ -128,61 +128,61 @@ static fby_status find_piece(fby__h5_rows *r, const fby__h5_walk *w, const fby__
 /* ---- decoding it ---- */
 
 /* lasting: dst is where the rows wait for their batch, not what is looked at next. */
-static fby_status undo(fby__h5_rows *r, const fby__h5_walk *w, const fby__range *piece, uint8_t *dst, bool lasting, fby_error *err)
+static fby_status undo(fby__h5_rows *r, const fby__h5_walk *w, const fby__range *range, uint8_t *dst, bool lasting, fby_error *err)
 {
-    const fby__h5_chunk *chunk = &r->set->chunks[piece->tag];
+    const fby__h5_chunk *chunk = &r->set->chunks[range->tag];
     const fby__h5_job *job = r->job;
     fby__filter_state *filters = &job->state->filters;
     const uint64_t before = filters->decompress_ns;
     filters->streaming = lasting && r->g.chunk_bytes >= STREAM_BYTES;
     fby_status status = fby__filters_undo(filters, r->set->filters, r->set->n_filters, chunk->mask, job->verify,
-                                          (fby__bytes){piece->data, piece->n}, dst, r->g.chunk_bytes, err);
+                                          (fby__bytes){range->data, range->n}, dst, r->g.chunk_bytes, err);
     job->scratch->decompress_ns += filters->decompress_ns - before;
     job->scratch->decompressed_bytes += r->g.chunk_bytes;
     return status == FBY_OK ? FBY_OK : chunk_fail(r, w, chunk, status, err);
 }
 
-/* Filters there are none: the bytes are used as they lie. The piece may be a part of the chunk along axis 0. */
-static fby_status plain(const fby__h5_rows *r, const fby__h5_walk *w, const fby__range *piece, fby__h5_section *out, fby_error *err)
+/* Filters there are none: the bytes are used as they lie. They may be a part of the chunk along axis 0. */
+static fby_status plain(const fby__h5_rows *r, const fby__h5_walk *w, const fby__range *range, fby__h5_section *out, fby_error *err)
 {
-    const fby__h5_chunk *chunk = &r->set->chunks[piece->tag];
+    const fby__h5_chunk *chunk = &r->set->chunks[range->tag];
     if (chunk->bytes != r->g.chunk_bytes) {
         fby_status status =
             fby__fail(err, FBY_E_FORMAT, "%" PRIu32 " bytes are stored where %zu are a chunk", chunk->bytes, r->g.chunk_bytes);
         return chunk_fail(r, w, chunk, status, err);
     }
-    *out = (fby__h5_section){piece->data, w->at[0] * r->g.chunk[0] + (piece->offset - chunk->offset) / r->g.stride[0],
-                             piece->n / r->g.stride[0]};
+    *out = (fby__h5_section){range->data, w->at[0] * r->g.chunk[0] + (range->offset - chunk->offset) / r->g.stride[0],
+                             range->n / r->g.stride[0]};
     return FBY_OK;
 }
 
 /* Shared with other blocks: the first who comes decodes it. */
-static fby_status shared(fby__h5_rows *r, const fby__h5_walk *w, const fby__range *piece, fby__h5_section *out, fby_error *err)
+static fby_status shared(fby__h5_rows *r, const fby__h5_walk *w, const fby__range *range, fby__h5_section *out, fby_error *err)
 {
-    out->data = fby__shared_chunk_data(piece->shared);
-    if (!fby__shared_chunk_begin(piece->shared))
+    out->data = fby__shared_chunk_data(range->shared);
+    if (!fby__shared_chunk_begin(range->shared))
         return FBY_OK;
-    fby_status status = undo(r, w, piece, fby__shared_chunk_data(piece->shared), false, err);
-    fby__shared_chunk_filled(piece->shared, status == FBY_OK);
+    fby_status status = undo(r, w, range, fby__shared_chunk_data(range->shared), false, err);
+    fby__shared_chunk_filled(range->shared, status == FBY_OK);
     return status;
 }
 
 fby_status fby__h5_chunk_get(fby__h5_rows *r, const fby__h5_walk *w, uint8_t *direct, fby__h5_section *out, fby_error *err)
 {
-    const fby__range *piece;
+    const fby__range *range;
     *out = (fby__h5_section){NULL, w->at[0] * r->g.chunk[0], r->g.chunk[0]};
-    FBY__TRY(find_piece(r, w, &piece, err));
-    if (!piece)
+    FBY__TRY(find_range(r, w, &range, err));
+    if (!range)
         return FBY_OK;
-    if (!piece->data && !(piece->shared && fby__shared_chunk_ready(piece->shared)))
+    if (!range->data && !(range->shared && fby__shared_chunk_ready(range->shared)))
         return fby__h5_rows_fail(r, fby__fail(err, FBY_E_INTERNAL, "chunk %" PRIu64 " was not read", w->number), err);
-    if (piece->shared)
-        return shared(r, w, piece, out, err);
-    if (fby__h5_chunk_plain(r->set, &r->g, w, r->set->chunks[piece->tag].mask))
-        return plain(r, w, piece, out, err);
+    if (range->shared)
+        return shared(r, w, range, out, err);
+    if (fby__h5_chunk_plain(r->set, &r->g, w, r->set->chunks[range->tag].mask))
+        return plain(r, w, range, out, err);
     if (direct) {
         out->data = direct;
-        return undo(r, w, piece, direct, true, err);
+        return undo(r, w, range, direct, true, err);
     }
     if (!r->room) {
         FBY__TRY(fby__h5_need(&r->job->state->chunks, r->g.chunk_bytes, err));
@@ -192,7 +192,7 @@ fby_status fby__h5_chunk_get(fby__h5_rows *r, const fby__h5_walk *w, uint8_t *di
     if (r->held && r->held_number == w->number)
         return FBY_OK;
     r->held = false;
-    FBY__TRY(undo(r, w, piece, r->room, false, err));
+    FBY__TRY(undo(r, w, range, r->room, false, err));
     r->held = true;
     r->held_number = w->number;
     return FBY_OK;

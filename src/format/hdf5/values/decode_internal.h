@@ -147,7 +147,7 @@ typedef struct fby__h5_rows {
     fby__h5_target *targets; /* borrowed */
     /* reading */
     uint64_t begin, end; /* rows of this call */
-    size_t next_piece;
+    size_t next_range;
     uint8_t *room;        /* for a decoded chunk; NULL: in job->state->chunks when it is needed */
     uint64_t held_number; /* the chunk in it */
     bool held;
@@ -268,7 +268,7 @@ void fby__h5_nest_free(fby__h5_nest *nest); /* NULL is fine */
 /** Appends one value as stored, a list. */
 fby_status fby__h5_nest_put(fby__h5_nest *nest, const uint8_t *raw, fby_error *err);
 /** All that was appended, as an Arrow list; its buffers move to *out. */
-fby_status fby__h5_nest_take(fby__h5_nest *nest, struct ArrowArray *out, fby_error *err);
+fby_status fby__h5_nest_finish(fby__h5_nest *nest, struct ArrowArray *out, fby_error *err);
 
 /** One number of each element of a list of compounds. */
 typedef struct fby__h5_pick {

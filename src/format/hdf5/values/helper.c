@@ -95,7 +95,7 @@ static fby_status read_rows(fby__h5_rows *r, fby_error *err)
     return FBY_OK;
 }
 
-static fby_status check_source(const fby__source *s, fby_error *err)
+static fby_status check_source(const fby__source_file *s, fby_error *err)
 {
     fby__file_stamp is;
     fby_error why = {0};

@@ -1,9 +1,9 @@
 /*
  * Rows → byte ranges, from metadata alone.
  *
- *     chunked      a piece a stored chunk that holds some of the rows; of a chunk without filters, only the bytes of the rows.
+ *     chunked      a range for each stored chunk that holds some of the rows; of a chunk without filters, only the bytes of the rows.
  *                  A chunk that reaches beyond the rows is shared with the other blocks through the store.
- *     contiguous   range[1], the rows' bytes. Where rows are not the first axis: a piece for each index before it, or one
+ *     contiguous   range[1], the rows' bytes. Where rows are not the first axis: a range for each index before it, or one
  *                  range over all where the gaps between them are small
  *     compact, helper, never written: nothing
  *
@@ -28,7 +28,7 @@ typedef struct locating {
 } locating;
 
 /* A range that lies in the file. */
-static fby_status add_piece(locating *l, const fby__range *range, fby_error *err)
+static fby_status add_range(locating *l, const fby__range *range, fby_error *err)
 {
     const uint64_t file_bytes = fby__h5_table_of(l->q->table)->file_bytes;
     if (range->offset > file_bytes || range->n > file_bytes - range->offset)
@@ -52,7 +52,7 @@ static bool reaches_beyond(const locating *l, const fby__h5_walk *w)
 }
 
 /* Of a chunk as it is in memory, the part along axis 0 that holds the rows. */
-static void cut_piece(const locating *l, const fby__h5_walk *w, const fby__h5_chunk *chunk, fby__range *range)
+static void cut_range(const locating *l, const fby__h5_walk *w, const fby__h5_chunk *chunk, fby__range *range)
 {
     const fby__h5_geometry *g = &l->g;
     if (g->row_first > 0 || chunk->bytes != g->chunk_bytes)
@@ -84,12 +84,12 @@ static fby_status locate_chunks(locating *l, fby_error *err)
             continue;
         fby__range range = {.offset = chunk->offset, .n = chunk->bytes, .tag = next};
         if (fby__h5_chunk_plain(set, &l->g, &w, chunk->mask))
-            cut_piece(l, &w, chunk, &range);
+            cut_range(l, &w, chunk, &range);
         else if (l->q->store && reaches_beyond(l, &w)) /* all leaves of a set share: the key is the set */
             range.shared = fby__chunk_store_get(l->q->store, l->q->file_key, l->set_index, w.number, l->g.chunk_bytes);
         if (range.shared && fby__shared_chunk_ready(range.shared))
             range.n = 0;
-        fby_status status = add_piece(l, &range, err);
+        fby_status status = add_range(l, &range, err);
         if (status != FBY_OK) {
             fby__shared_chunk_unref(range.shared);
             return status;
@@ -122,7 +122,7 @@ static fby_status locate_contiguous(locating *l, bool as_stored, fby_error *err)
     }
     for (uint64_t outer = 0; outer < g->dims[0]; outer++, range.offset += g->stride[0]) {
         range.tag = outer;
-        FBY__TRY(add_piece(l, &range, err));
+        FBY__TRY(add_range(l, &range, err));
     }
     return FBY_OK;
 }

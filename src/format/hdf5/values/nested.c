@@ -327,7 +327,7 @@ static fby_status take(fby__h5_nest *nest, node *t, struct ArrowArray *out, fby_
                         : fby__h5_arrow_flat(t->n, t->field->kind == FBY_KIND_BOOL, &t->content.data, NULL, out, err);
 }
 
-fby_status fby__h5_nest_take(fby__h5_nest *nest, struct ArrowArray *out, fby_error *err) { return take(nest, &nest->nodes[0], out, err); }
+fby_status fby__h5_nest_finish(fby__h5_nest *nest, struct ArrowArray *out, fby_error *err) { return take(nest, &nest->nodes[0], out, err); }
 
 /* ---- one number of each element ---- */
 

@@ -138,7 +138,7 @@ static fby_status not_located(const fby__h5_rows *r, fby_error *err)
 }
 
 /* Rows are not the first axis, and each outer index has a range of its own; n of them are read as one box of columns. */
-static fby_status read_pieces(fby__h5_rows *r, uint64_t begin, uint64_t end, fby_error *err)
+static fby_status read_outer(fby__h5_rows *r, uint64_t begin, uint64_t end, fby_error *err)
 {
     const fby__h5_geometry *g = &r->g;
     const bool last_axis = g->rank == 2;
@@ -146,12 +146,12 @@ static fby_status read_pieces(fby__h5_rows *r, uint64_t begin, uint64_t end, fby
         return not_located(r, err);
     const uint8_t *cols[FBY__H5_COLUMNS];
     for (uint64_t outer = 0, n = 0; outer < g->dims[0]; outer++) {
-        const fby__range *piece = &r->source->chunks[outer];
-        const uint64_t held = (piece->offset - r->set->data_offset) / g->stride[1]; /* the first row there, all outer indices counted */
-        if (!piece->data || held < outer * g->dims[1] || held - outer * g->dims[1] > begin ||
-            piece->n / g->stride[1] < end - (held - outer * g->dims[1]))
+        const fby__range *range = &r->source->chunks[outer];
+        const uint64_t held = (range->offset - r->set->data_offset) / g->stride[1]; /* the first row there, all outer indices counted */
+        if (!range->data || held < outer * g->dims[1] || held - outer * g->dims[1] > begin ||
+            range->n / g->stride[1] < end - (held - outer * g->dims[1]))
             return not_located(r, err);
-        const uint8_t *src = piece->data + (size_t)(begin - (held - outer * g->dims[1])) * g->stride[1];
+        const uint8_t *src = range->data + (size_t)(begin - (held - outer * g->dims[1])) * g->stride[1];
         if (!last_axis) {
             fby__h5_box box = {
                 .src = src, .index = begin, .n = end - begin, .row_stride = g->stride[1], .first = outer * g->step[0], .n_axes = 1};
@@ -224,7 +224,7 @@ static fby_status read_flat(fby__h5_rows *r, uint64_t begin, uint64_t end, fby_e
     const fby__h5_geometry *g = &r->g;
     static const uint64_t ORIGIN[FBY__H5_MAX_RANK] = {0};
     if (r->set->layout == FBY__H5_CONTIGUOUS && r->source->n_chunks)
-        return read_pieces(r, begin, end, err);
+        return read_outer(r, begin, end, err);
     fby__h5_section section;
     FBY__TRY(find_flat(r, begin, end, &section, err));
     if (!section.data)
@@ -250,7 +250,7 @@ fby_status fby__h5_rows_read(fby__h5_rows *r, uint64_t begin, uint64_t end, fby_
         return fby__h5_rows_fail(r, fby__fail(err, FBY_E_INTERNAL, "row %" PRIu64 " of %" PRIu64, end, r->g.indices * r->set->repeat), err);
     r->begin = begin;
     r->end = end;
-    r->next_piece = 0;
+    r->next_range = 0;
     for (uint32_t i = 0; i < r->n_targets; i++) {
         fby__h5_target *t = &r->targets[i];
         for (uint64_t row = begin - r->row0; t->valid && row < end - r->row0; row++)

@@ -81,7 +81,8 @@ def main():
     parser.add_argument("paths", nargs="*", metavar="PATH", type=Path)
     paths = parser.parse_args().paths
     warn_when_busy()
-    results = Csv("advise.csv", ["path", "page_cache", "predicted_samples_per_s", "measured_samples_per_s", "off", "settings_share_of_best", "best_settings", "passed"])
+    results = Csv("advise.csv", ["path", "page_cache", "predicted_samples_per_s", "measured_samples_per_s", "off", "settings_share_of_best", "best_settings",
+                                 "passed"])  # fmt: skip
     failed = 0
     for path in paths or usual():
         name = path.name if path.suffix != ".yaml" else f"recipes/{path.parent.name}"

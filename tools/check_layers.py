@@ -38,6 +38,9 @@ USERS = {"cli": [], "examples": [], "python": [], "helper": ["format/hdf5/client
          "bench": None}
 
 # The files of python/forebay, from the bottom. One may import those of lower tiers, at its top.
+# Modules of a lower tier that are imported where they are used: programs that never ask for them start without them.
+IMPORTED_LATER = {"_report"}
+
 PYTHON_TIERS = [
     ["_forebay"],  # the extension
     ["_advice", "_columns", "_html", "_log", "_nvml", "_ops", "_ranks", "_rivals", "_sizes", "_states", "_versions"],
@@ -177,7 +180,7 @@ def check_package(folder, tiers):
             n += 1
             if tier.get(module, len(tiers)) >= tier[path.stem]:
                 found.append((path, line, f"{path.stem} may not import {module}: it stands in no lower tier"))
-            elif not at_top:
+            elif not at_top and module not in IMPORTED_LATER:
                 found.append((path, line, f"{module} is imported inside a function: import it at the top"))
     return found, n
 

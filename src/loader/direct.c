@@ -60,7 +60,7 @@ static bool is_possible(const fby_loader *l)
 {
     size_t row_bytes = 0;
     if (fby__plan_shuffle(l->plan) == FBY__SHUFFLE_FULL || fby__plan_part_units(l->plan) ||
-        !fby__epoch_has_destinations(l->schedule.ahead.epoch))
+        !fby__plan_has_destinations(l->plan))
         return false;
     for (uint32_t k = 0; k < l->n_sources; k++) {
         const fby__loader_source *in = &l->sources[k];
@@ -398,50 +398,57 @@ static const fby__delivery DIRECT = {.room = no_room,
 
 uint64_t fby__direct_more_bytes(const fby_loader *l) { return l->engine.direct->more_bytes; }
 
-static fby_status become_delivery(fby_loader *l, uint64_t window, uint64_t stage, uint64_t jobs, uint64_t more, fby_error *err)
+/* ---- how many ---- */
+
+fby__direct_needs fby__direct_needs_of(const fby_loader *l)
 {
-    direct *d = l->engine.direct = fby__calloc(1, sizeof *d);
-    if (!d)
-        return fby__fail_nomem(err, "the batches under construction");
-    d->window = l->memory.max_batches = (uint32_t)window;
-    d->stage_bytes = stage;
-    d->more_bytes = more;
-    l->engine.delivery = &DIRECT;
-    l->memory.max_jobs = (uint32_t)jobs;
-    l->config.depth = (uint32_t)fby__max_u64(l->config.depth, fby__min_u64(READY, window)); /* they take no memory of their own */
-    return FBY_OK;
+    fby__direct_needs n = {.most_jobs = (uint64_t)l->config.n_threads * 2 + 2};
+    const uint64_t batches = is_possible(l) ? fby__plan_reach_limit(l->plan) : UINT64_MAX;
+    if (batches > MOST_BATCHES)
+        return n;
+    for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
+        const uint64_t bytes = l->memory.cost[b].bytes;
+        n.blocks_bytes += bytes;
+        n.stage_bytes = fby__max_u64(n.stage_bytes, bytes);
+    }
+    n.job_bytes = n.stage_bytes + l->memory.reads_bytes + (l->memory.max_io_bytes ? fby__slab_class_bytes(l->memory.max_io_bytes) : 0);
+    const uint64_t phases = fby__max_u64(2, fby__div_up_u64(2 * n.most_jobs, fby__plan_own_streams(l->plan))); /* of a stream, at once */
+    n.fixed_bytes = fby__loader_fixed_bytes(l);
+    n.least = batches + batches / 4 + 2;
+    n.smooth = fby__min_u64(2 * batches + 2, MOST_BATCHES);
+    n.enough = fby__min_u64(batches * phases + l->config.depth, MOST_BATCHES);
+    return n;
+}
+
+fby__direct_fit fby__direct_fits(const fby_loader *l, uint64_t budget, const fby__shares *s)
+{
+    const fby__direct_needs *n = &l->memory.direct;
+    const uint64_t fixed = n->fixed_bytes + s->store_bytes, kept = budget - l->memory.minimum_bytes - s->store_bytes;
+    /* Where all blocks stay, nothing is decoded anew. */
+    if (!n->least || (double)kept > LEAST_KEPT * (double)n->blocks_bytes || s->rest_bytes >= l->memory.wanted.rest_bytes)
+        return (fby__direct_fit){0};
+    for (uint64_t jobs = n->most_jobs; jobs >= 2; jobs--) {
+        const uint64_t left = budget - fby__min_u64(budget, fixed + jobs * n->job_bytes), fit = left / l->memory.dense_batch_bytes;
+        if (fit >= n->least + FBY__SPARE_BATCHES)
+            return (fby__direct_fit){.window = fby__min_u64(n->enough, fit - FBY__SPARE_BATCHES), .jobs = jobs};
+    }
+    return (fby__direct_fit){0};
 }
 
 fby_status fby__direct_choose(fby_loader *l, fby_error *err)
 {
-    uint64_t blocks = 0, stage = 0;
-    for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
-        const uint64_t bytes = l->memory.cost[b].bytes;
-        blocks += bytes;
-        stage = fby__max_u64(stage, bytes);
-    }
-    const uint64_t fixed = fby__loader_fixed_bytes(l) + l->memory.shares.store_bytes,
-                   kept = l->memory.budget_bytes - l->memory.minimum_bytes - l->memory.shares.store_bytes;
-    const uint64_t batches = fby__plan_reach_limit(l->plan);
-    if (!is_possible(l) || batches > MOST_BATCHES)
+    const fby__direct_needs *n = &l->memory.direct;
+    const fby__direct_fit fit = l->memory.direct_fit;
+    if (!fit.window)
         return FBY_OK;
-    const uint64_t io = (l->memory.max_io_bytes ? fby__slab_class_bytes(l->memory.max_io_bytes) : 0) + l->memory.reads_bytes,
-                   most_jobs = (uint64_t)l->config.n_threads * 2 + 2, two_phases = 2 * batches + 2;
-    l->memory.direct_smooth_bytes = fby__loader_fixed_bytes(l) + l->memory.wanted.store_bytes + most_jobs * (io + stage) +
-                                    (two_phases + FBY__SPARE_BATCHES) * l->memory.dense_batch_bytes;
-    if ((double)kept > LEAST_KEPT * (double)blocks)
-        return FBY_OK;
-    const uint64_t phases = fby__max_u64(2, fby__div_up_u64(2 * most_jobs, fby__plan_own_streams(l->plan))); /* of a stream, at once */
-    const uint64_t least = batches + batches / 4 + 2, enough = batches * phases + l->config.depth;
-    for (uint64_t jobs = most_jobs; jobs >= 2; jobs--) {
-        const uint64_t taken = fixed + jobs * (io + stage), left = l->memory.budget_bytes - fby__min_u64(l->memory.budget_bytes, taken);
-        const uint64_t fit = left / l->memory.dense_batch_bytes;
-        if (fit < least + FBY__SPARE_BATCHES)
-            continue;
-        const uint64_t window = fby__min_u64(fby__min_u64(enough, fit - FBY__SPARE_BATCHES), MOST_BATCHES);
-        const uint64_t more =
-            (fby__min_u64(enough, MOST_BATCHES) - window) * l->memory.dense_batch_bytes + (most_jobs - jobs) * (io + stage);
-        return become_delivery(l, window, stage, jobs, more, err);
-    }
+    direct *d = l->engine.direct = fby__calloc(1, sizeof *d);
+    if (!d)
+        return fby__fail_nomem(err, "the batches under construction");
+    d->window = l->memory.max_batches = (uint32_t)fit.window;
+    d->stage_bytes = n->stage_bytes;
+    d->more_bytes = (n->enough - fit.window) * l->memory.dense_batch_bytes + (n->most_jobs - fit.jobs) * n->job_bytes;
+    l->engine.delivery = &DIRECT;
+    l->memory.max_jobs = (uint32_t)fit.jobs;
+    l->config.depth = (uint32_t)fby__max_u64(l->config.depth, fby__min_u64(READY, fit.window)); /* they take no memory of their own */
     return FBY_OK;
 }

@@ -117,18 +117,17 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_er
 /** What a plan needs at least, once flight bytes are known. `w`: of each source, what is kept from one call to the next. */
 struct fby__weights;
 uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan, struct fby__weights *w);
-/** A budget with which nothing is read twice, nor waits for memory. No loader holds more. */
-uint64_t fby__loader_everything_bytes(const fby_loader *l);
 uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts);
 /** How the outputs that are padded to the longest sample of a batch are, and how many those are. out: room for all outputs, or NULL. */
 uint32_t fby__loader_paddings(const fby_loader *l, fby__padding *out);
 fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t superbatch_samples, fby__plan **out, fby_error *err);
 /* memory_shares.c */
-/** The minimum is known: what each could use of more. Once, before the next two. */
+/**
+ * The minimum is known: what each could use of more, and smooth_bytes, a budget with which all batches are in flight that were asked for, and a
+ * superbatch is loaded while the one before it drains.
+ */
 void fby__loader_want(fby_loader *l);
-/** A budget with which all batches are in flight that were asked for, and a superbatch is loaded while the one before it drains. */
-uint64_t fby__loader_smooth_bytes(const fby_loader *l);
-/** The budget is known: who gets what is beyond the minimum. Sets depth and max_jobs. */
+/** The budget is known: who gets what is beyond the minimum. Sets depth, max_jobs and direct_fit. */
 void fby__loader_share(fby_loader *l);
 /**
  * The budget to name where `least` bytes would do if each had what it has now: with a larger one each has more, and other blocks are as likely to
@@ -192,7 +191,10 @@ bool fby__load_room(fby__read *read, size_t bytes);
 bool fby__load_shrink_locked(fby_loader *l);
 extern const fby__delivery fby__gathered_delivery;
 /* direct.c */
-/** Becomes the delivery where that is possible, fits the budget and pays: sets max_jobs, max_batches and depth. */
+fby__direct_needs fby__direct_needs_of(const fby_loader *l);
+/** What a budget would give them, of which `s` is made: nothing where that is impossible, does not fit or does not pay. */
+fby__direct_fit fby__direct_fits(const fby_loader *l, uint64_t budget, const fby__shares *s);
+/** Becomes the delivery where the budget gives it something: sets max_jobs, max_batches and depth. */
 fby_status fby__direct_choose(fby_loader *l, fby_error *err);
 /** What it would take more of a larger budget, where it is the delivery. */
 uint64_t fby__direct_more_bytes(const fby_loader *l);

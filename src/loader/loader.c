@@ -98,7 +98,6 @@ static fby_status start(fby_loader *l, fby_error *err)
     FBY__TRY(fby__direct_choose(l, err));
     l->config.transform_ahead = (uint32_t)fby__min_u64(l->config.transform_ahead, l->config.depth);
     FBY__TRY(fby__account_open(l->memory.budget_bytes, &l->engine.account, err));
-    l->memory.everything_bytes = fby__loader_everything_bytes(l);
     fby__account_promise(l->engine.account, l->memory.everything_bytes);
     fby__account_charge(l->engine.account, fby__loader_fixed_bytes(l) + l->memory.max_jobs * l->memory.reads_bytes);
     fby__account_charge(l->engine.account, l->memory.shares.store_bytes);

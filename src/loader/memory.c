@@ -420,8 +420,8 @@ static uint64_t left_for_one(const fby_loader *l, const fby_loader_opts *opts)
     return fby__memory_left_bytes(&l->memory.limits, ranks);
 }
 
-/* Every block decoded, with all jobs, chunks that blocks share, and batches in flight beside them. */
-uint64_t fby__loader_everything_bytes(const fby_loader *l)
+/* Every block decoded, with all jobs, chunks that blocks share, and all batches in flight that were asked for beside them. */
+static uint64_t everything_bytes(const fby_loader *l)
 {
     return fby__loader_all_kept_bytes(l) + l->memory.flight_bytes - l->memory.least_flight_bytes + l->memory.shared_bytes +
            ((uint64_t)l->config.n_threads * 2 + 2) * fby__loader_job_bytes(l) + l->config.depth * l->memory.dense_batch_bytes +
@@ -431,7 +431,7 @@ uint64_t fby__loader_everything_bytes(const fby_loader *l)
 /* The budget that was asked for; 0: none was. */
 static fby_status asked_budget(const fby_loader *l, const fby_loader_opts *opts, uint64_t *out, fby_error *err)
 {
-    const uint64_t left = left_for_one(l, opts), all = fby__loader_everything_bytes(l);
+    const uint64_t left = left_for_one(l, opts), all = l->memory.everything_bytes;
     *out = opts->memory_bytes;
     if ((opts->memory_bytes != 0) + (opts->memory_fraction != 0) + opts->memory_all > 1)
         return fby__fail(err, FBY_E_ARG, "a budget is given in bytes, as a fraction, or as all: one of them");
@@ -464,6 +464,7 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_er
     l->memory.least_flight_bytes = fby__loader_flight_bytes(l, 2);
     l->memory.flight_bytes = fby__loader_flight_bytes(l, l->config.depth);
     l->memory.least_values_bytes = fby__loader_least_values_bytes(l);
+    l->memory.everything_bytes = everything_bytes(l);
     FBY__TRY(asked_budget(l, opts, &limit, err));
     uint64_t most = limit ? limit : l->memory.limits.available_bytes / 10 * 9;
     if (!(w = fby__calloc(l->n_sources, sizeof *w)))
@@ -478,7 +479,7 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_er
         return status;
     fby__loader_want(l);
     if (limit == 0) {
-        const uint64_t smooth = fby__max_u64(fby__loader_smooth_bytes(l), AUTO_BYTES);
+        const uint64_t smooth = fby__max_u64(l->memory.smooth_bytes, AUTO_BYTES);
         limit = fby__max_u64(minimum, fby__min_u64(smooth, left_for_one(l, opts) / 2));
     }
     l->memory.budget_bytes = limit;

@@ -2,7 +2,7 @@
  * What a budget has beyond the minimum, and who gets it: one sum, from which each in turn takes what it wants of what those before it left.
  *
  *   store    decoded chunks that reach beyond their block   a quarter at most
- *   depth    more than two batches in flight                half
+ *   depth    more than two batches in flight                half, or all that the others leave once they have what they want
  *   jobs     more than two blocks that are loaded at once   half, and an eighth of the budget: enough to hide the disk
  *   values   more lists and strings than one batch has      a quarter, beside all blocks where the budget holds them; all, where the budget
  *                                                           was made for everything
@@ -14,6 +14,7 @@
 
 #include "base/checked.h"
 
+#include <assert.h>
 #include <math.h>
 
 static uint64_t take(uint64_t *left, uint64_t wanted, uint64_t most)
@@ -29,7 +30,8 @@ static fby__shares shares_of(const fby_loader *l, uint64_t budget)
     uint64_t left = budget - fby__min_u64(budget, m->minimum_bytes);
     fby__shares s;
     s.store_bytes = take(&left, m->wanted.store_bytes, left / 4);
-    s.depth_bytes = take(&left, m->wanted.depth_bytes, left / 2);
+    const uint64_t others = m->wanted.jobs_bytes + m->wanted.values_bytes + m->wanted.rest_bytes;
+    s.depth_bytes = take(&left, m->wanted.depth_bytes, fby__max_u64(left / 2, left - fby__min_u64(left, others)));
     s.jobs_bytes = take(&left, m->wanted.jobs_bytes, fby__min_u64(left / 2, budget / 8));
     const uint64_t blocks = left < m->wanted.rest_bytes ? 0 : m->wanted.rest_bytes;
     s.values_bytes = take(&left, m->wanted.values_bytes, (left - blocks) / (l->config.asked.memory_all ? 1 : 4));
@@ -54,6 +56,38 @@ static double live_rows(const fby__loader_source *in)
     return fmin((double)(in->live_bytes + 2 * largest) * (double)rows / (double)fby__max_u64(all, 1), (double)rows);
 }
 
+/* So much goes to batches in flight, and so much is left. */
+static bool gives(const fby_loader *l, uint64_t budget, uint64_t depth, uint64_t rest)
+{
+    const fby__shares s = shares_of(l, budget);
+    return s.depth_bytes >= depth && s.rest_bytes >= rest;
+}
+
+/* All batches are in flight that were asked for, and there is room for two superbatches: of blocks, or of batches where rows go straight to them. */
+static bool is_smooth(const fby_loader *l, uint64_t budget, uint64_t depth, uint64_t rest)
+{
+    const fby__shares s = shares_of(l, budget);
+    const uint64_t window = fby__direct_fits(l, budget, &s).window;
+    return gives(l, budget, depth, rest) && (window == 0 || window >= l->memory.direct.smooth);
+}
+
+/* The least budget from `lo` up that does; all do above some. */
+static uint64_t least_budget(const fby_loader *l, bool (*does)(const fby_loader *, uint64_t, uint64_t, uint64_t), uint64_t lo, uint64_t depth,
+                             uint64_t rest)
+{
+    uint64_t hi = lo = fby__max_u64(lo, 1);
+    for (; hi < (uint64_t)1 << 62 && !does(l, hi, depth, rest); hi *= 2)
+        lo = hi + 1;
+    while (lo < hi) {
+        const uint64_t mid = lo + (hi - lo) / 2;
+        if (does(l, mid, depth, rest))
+            hi = mid;
+        else
+            lo = mid + 1;
+    }
+    return hi;
+}
+
 void fby__loader_want(fby_loader *l)
 {
     fby__loader_memory *m = &l->memory;
@@ -65,35 +99,10 @@ void fby__loader_want(fby_loader *l)
                               .jobs_bytes = (uint64_t)l->config.n_threads * 2 * job,
                               .values_bytes = listed - fby__min_u64(listed, m->least_values_bytes),
                               .rest_bytes = fby__loader_all_kept_bytes(l) - m->minimum_bytes};
-}
-
-static bool gives(const fby_loader *l, uint64_t budget, uint64_t depth, uint64_t rest)
-{
-    const fby__shares s = shares_of(l, budget);
-    return s.depth_bytes >= depth && s.rest_bytes >= rest;
-}
-
-/* The least budget from `lo` up that gives so much to batches in flight, and leaves so much. */
-static uint64_t least_budget(const fby_loader *l, uint64_t lo, uint64_t depth, uint64_t rest)
-{
-    uint64_t hi = lo = fby__max_u64(lo, 1);
-    for (; hi < (uint64_t)1 << 62 && !gives(l, hi, depth, rest); hi *= 2)
-        lo = hi + 1;
-    while (lo < hi) {
-        const uint64_t mid = lo + (hi - lo) / 2;
-        if (gives(l, mid, depth, rest))
-            hi = mid;
-        else
-            lo = mid + 1;
-    }
-    return hi;
-}
-
-uint64_t fby__loader_smooth_bytes(const fby_loader *l)
-{
-    const fby__loader_memory *m = &l->memory;
+    m->direct = fby__direct_needs_of(l);
     const uint64_t rest = fby__min_u64(m->live_bytes, m->wanted.rest_bytes); /* beside all blocks there is no more to load */
-    return fby__max_u64(least_budget(l, m->minimum_bytes, m->wanted.depth_bytes, rest), m->direct_smooth_bytes);
+    m->smooth_bytes = least_budget(l, is_smooth, m->minimum_bytes, m->wanted.depth_bytes, rest);
+    assert(m->smooth_bytes <= fby__max_u64(m->everything_bytes, m->minimum_bytes));
 }
 
 void fby__loader_share(fby_loader *l)
@@ -101,6 +110,7 @@ void fby__loader_share(fby_loader *l)
     fby__loader_memory *m = &l->memory;
     const uint64_t job = fby__loader_job_bytes(l);
     m->shares = shares_of(l, m->budget_bytes);
+    m->direct_fit = fby__direct_fits(l, m->budget_bytes, &m->shares);
     while (l->config.depth > 2 && depth_bytes(l) > m->shares.depth_bytes) {
         l->config.depth--;
         m->flight_bytes = fby__loader_flight_bytes(l, l->config.depth);
@@ -127,5 +137,5 @@ uint64_t fby__loader_budget_for(const fby_loader *l, uint64_t least)
     if (l->engine.direct)
         return fby__account_enough(fby__max_u64(least, budget) + fby__direct_more_bytes(l));
     const uint64_t rest = l->memory.shares.rest_bytes + least - fby__min_u64(least, budget);
-    return fby__account_enough(least_budget(l, fby__max_u64(least, budget), 0, fby__max_u64(rest, grown_bytes(l))));
+    return fby__account_enough(least_budget(l, gives, fby__max_u64(least, budget), 0, fby__max_u64(rest, grown_bytes(l))));
 }

@@ -300,6 +300,19 @@ typedef struct fby__shares {
     uint64_t rest_bytes;   /* blocks that are kept, and what takes more than metadata say */
 } fby__shares;
 
+/** What rows need that go straight to their batches, whatever the budget: direct.c. */
+typedef struct fby__direct_needs {
+    uint64_t least, smooth, enough;   /* batches under construction: for a phase, for two superbatches at once, all that are of use. 0: none can go */
+    uint64_t stage_bytes, job_bytes;  /* of a block that is loaded: decoded, and with the bytes that it is read from */
+    uint64_t most_jobs, blocks_bytes; /* loaded at once; all blocks as panels */
+    uint64_t fixed_bytes;             /* fby__loader_fixed_bytes */
+} fby__direct_needs;
+
+/** Batches under construction and blocks loaded at once, of such rows. */
+typedef struct fby__direct_fit {
+    uint64_t window, jobs; /* 0: rows do not go straight to batches */
+} fby__direct_fit;
+
 /** What memory is for. Set once. */
 typedef struct fby__loader_memory {
     uint32_t n_blocks;
@@ -312,7 +325,9 @@ typedef struct fby__loader_memory {
     uint64_t flight_bytes;        /* the same in as many batches as are in flight */
     uint64_t least_values_bytes;  /* of minimum_bytes: lists and strings of one batch of average size */
     uint64_t everything_bytes;    /* the budget with which nothing is read twice, as it is known when the loader opens */
-    uint64_t direct_smooth_bytes; /* what rows that go straight to their batches need for two superbatches at once; 0 where none can go */
+    uint64_t smooth_bytes;        /* the least with which a superbatch is loaded while the one before it drains: never more than that */
+    fby__direct_needs direct;     /* what rows would need that go straight to their batches */
+    fby__direct_fit direct_fit;   /* and what the budget gives them */
     uint64_t dense_batch_bytes;   /* size class of a batch's dense slab */
     fby__shares wanted, shares;   /* what each could use, and has */
     uint64_t worker_bytes; /* reserved scratch of a worker, for all formats: pages and dictionaries of a block's columns, decompressed */

@@ -10,12 +10,11 @@
 
 #define AT_ONCE 2048u /* permuted at once: 16 KiB on the stack */
 
-bool fby__epoch_has_destinations(const fby__epoch *epoch)
+bool fby__plan_has_destinations(const fby__plan *plan)
 {
-    const fby__plan *plan = epoch->plan;
     if (plan->mix)
-        return fby__mix_has_destinations(epoch);
-    return plan->shuffle != FBY__SHUFFLE_FULL && !plan->batch_elements && !plan->pool_samples && !epoch->draws_before;
+        return fby__mix_has_destinations(plan);
+    return plan->shuffle != FBY__SHUFFLE_FULL && !plan->batch_elements && !plan->pool_samples && !plan->draws.n;
 }
 
 uint64_t fby__plan_phase_samples(const fby__plan *plan)
@@ -76,7 +75,7 @@ void fby__epoch_destinations(const fby__epoch *epoch, uint32_t phase_index, uint
         fby__mix_destinations(epoch, phase_index, item, first, n, out);
         return;
     }
-    assert(phase_index < epoch->n_phases && item < phase->n_items && fby__epoch_has_destinations(epoch));
+    assert(phase_index < epoch->n_phases && item < phase->n_items && fby__plan_has_destinations(epoch->plan));
     const bool permuted = plan->shuffle == FBY__SHUFFLE_SUPERBATCH;
     const uint32_t s = phase->stream - plan->first_stream;
     const uint64_t last = epoch->n_batches - 1 - phase->first_batch; /* counted as destinations are */

@@ -20,9 +20,8 @@
  */
 #define BEHIND 64u
 
-bool fby__mix_has_destinations(const fby__epoch *epoch)
+bool fby__mix_has_destinations(const fby__plan *plan)
 {
-    const fby__plan *plan = epoch->plan;
     bool all = plan->shuffle == FBY__SHUFFLE_SUPERBATCH || plan->shuffle == FBY__SHUFFLE_BLOCK;
     /* A source that is smaller than its share of a superbatch is FULL: all its blocks at once, in no phases that could be asked. */
     for (uint32_t i = 0; i < plan->mix->n && all; i++)
@@ -115,7 +114,7 @@ void fby__mix_destinations(const fby__epoch *epoch, uint32_t number, uint32_t it
     const uint32_t s = phase->stream - epoch->plan->first_stream;
     const bool permuted = pass->order->plan->shuffle == FBY__SHUFFLE_SUPERBATCH;
     const uint64_t key = permuted ? fby__epoch_phase_key(pass->order, own) : 0, used = pass->used[s], base = pass->base[s];
-    assert(reach && item < phase->n_items && fby__mix_has_destinations(epoch));
+    assert(reach && item < phase->n_items && fby__mix_has_destinations(epoch->plan));
     const uint64_t slots = reach->begin[reach->n] - reach->begin[0];
     const double per_slot = slots ? (double)reach->n / (double)slots : 0;
     uint64_t element = phase->items[item].start + first, index[AT_ONCE];

@@ -292,7 +292,7 @@ static fby_status list_phases(fby__epoch *epoch, fby_error *err)
     }
     if (epoch->n_phases > 1)
         qsort(list, epoch->n_phases, sizeof *list, compare_listed);
-    const uint64_t limit = fby__mix_has_destinations(epoch) ? fby__mix_reach_limit(epoch->plan) : UINT64_MAX;
+    const uint64_t limit = fby__mix_has_destinations(epoch->plan) ? fby__mix_reach_limit(epoch->plan) : UINT64_MAX;
     for (uint32_t i = 0; i < epoch->n_phases; i++) {
         epoch->phases[i] = list[i].phase;
         mix->pass_of_phase[i] = list[i].pass;

@@ -111,7 +111,7 @@ void fby__mix_walk_to(const fby__mix_deal *deal, uint32_t streams, uint32_t stre
 
 /** The most batches that a phase of any epoch reaches into. */
 uint64_t fby__mix_reach_limit(const fby__plan *plan);
-bool fby__mix_has_destinations(const fby__epoch *epoch);
+bool fby__mix_has_destinations(const fby__plan *plan);
 fby_status fby__mix_reach_begin(fby__epoch *epoch, uint32_t phase, fby_error *err);
 void fby__mix_reach_end(fby__epoch *epoch, uint32_t phase);
 void fby__mix_destinations(const fby__epoch *epoch, uint32_t phase, uint32_t item, uint64_t first, uint32_t n, fby__destination *out);

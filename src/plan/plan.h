@@ -334,10 +334,10 @@ void fby__epoch_destinations(const fby__epoch *epoch, uint32_t phase, uint32_t i
 fby_status fby__epoch_destinations_begin(fby__epoch *epoch, uint32_t phase, fby_error *err);
 void fby__epoch_destinations_end(fby__epoch *epoch, uint32_t phase);
 /**
- * All but FULL, batches by rows, length buckets and samples that are drawn anew in every epoch; and of mixtures NONE, and those with a source that
- * is FULL.
+ * Have its epochs destinations? All but FULL, batches by rows, length buckets and samples that are drawn anew in every epoch; and of mixtures
+ * NONE, and those with a source that is FULL.
  */
-bool fby__epoch_has_destinations(const fby__epoch *epoch);
+bool fby__plan_has_destinations(const fby__plan *plan);
 /** The most batches that a phase of any epoch reaches into, where epochs have destinations. */
 uint64_t fby__plan_reach_limit(const fby__plan *plan);
 

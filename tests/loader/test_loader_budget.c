@@ -408,14 +408,16 @@ static void the_budget_that_is_named_for_overlap_gives_it(void **state)
         opts.prefetch_batches = CASES[i].depth;
         opts.no_warmup = true;
         fby_loader *l = open_loader(ds, opts);
-        assert_true(l->memory.budget_bytes >= report_of(l).overlap_bytes);
+        assert_true(l->memory.budget_bytes >= report_of(l).overlap_bytes && report_of(l).overlap_bytes <= report_of(l).keep_all_bytes);
+        const uint64_t keep_all = report_of(l).keep_all_bytes;
         opts.memory_bytes = report_of(l).budget_minimum_bytes;
         fby_loader_close(l);
         l = open_loader(ds, opts);
         opts.memory_bytes = report_of(l).overlap_bytes;
         fby_loader_close(l);
         l = open_loader(ds, opts);
-        assert_int_equal(report_of(l).overlap_bytes, opts.memory_bytes);
+        assert_int_equal(report_of(l).overlap_bytes, opts.memory_bytes); /* none of the figures depends on the budget */
+        assert_int_equal(report_of(l).keep_all_bytes, keep_all);
         assert_true(l->config.depth >= CASES[i].depth);
         fby_batch *first;
         fby_error err = {0};
@@ -437,6 +439,42 @@ static void the_budget_that_is_named_for_overlap_gives_it(void **state)
     fby_dataset_close(ds);
 }
 
+static void the_budget_for_overlap_is_never_more_than_what_keeps_everything(void **state)
+{
+    (void)state;
+    static const uint64_t BATCHES[] = {16, 1024, 50000, 450000}, SUPERBATCHES[] = {1, 3, 28, 40};
+    static const uint32_t DEPTHS[] = {2, 8, 64};
+    unsigned n_direct = 0;
+    put_wide(30);
+    fby_dataset *ds = open_dataset("wide", NULL);
+    for (int i = 0; i < 4 * 4 * 3 * 2; i++) {
+        fby_loader_opts opts = wide_opts(0);
+        opts.batch_size = BATCHES[i % 4];
+        opts.superbatch_blocks = SUPERBATCHES[i / 4 % 4];
+        opts.prefetch_batches = DEPTHS[i / 16 % 3];
+        opts.streams = i / 48 ? 8 : 1;
+        fby_loader *l = open_loader(ds, opts);
+        const fby_report named = report_of(l);
+        assert_true(named.overlap_bytes <= named.keep_all_bytes && named.budget_minimum_bytes <= named.overlap_bytes);
+        assert_true(l->memory.budget_bytes >= named.overlap_bytes);
+        fby_loader_close(l);
+        for (int k = 0; k < 3; k++) { /* whatever the budget is, they are the same; and each does what it says */
+            opts.memory_bytes = k == 0 ? named.budget_minimum_bytes : k == 1 ? named.overlap_bytes : named.keep_all_bytes;
+            l = open_loader(ds, opts);
+            const fby_report r = report_of(l);
+            assert_true(r.overlap_bytes == named.overlap_bytes && r.keep_all_bytes == named.keep_all_bytes);
+            assert_true(k == 0 || l->config.depth >= opts.prefetch_batches);
+            assert_true(k != 1 || !l->engine.direct || l->memory.max_batches >= l->memory.direct.smooth);
+            assert_true(k != 2 || !l->engine.direct);
+            n_direct += l->engine.direct != NULL;
+            fby_loader_close(l);
+        }
+    }
+    print_message("%u loaders whose rows go straight to batches\n", n_direct);
+    assert_true(n_direct > 0);
+    fby_dataset_close(ds);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup_dir, teardown_dir)
 
 int main(void)
@@ -452,6 +490,7 @@ int main(void)
         TEST(batches_of_strings_and_lists_are_counted_once_each),
         TEST(the_steady_state_allocates_nothing_for_a_batch),
         TEST(the_budget_that_is_named_for_overlap_gives_it),
+        TEST(the_budget_for_overlap_is_never_more_than_what_keeps_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -209,7 +209,7 @@ static void check_epoch(const mixture *m, uint64_t number)
         n_wrapped = epoch->n_wrapped;
         uint64_t(*of_batch)[MAX_SOURCES] = calloc(n_batches + 1, sizeof *of_batch);
         read_epoch(m, plan, epoch, seen, &repeats, of_batch);
-        if (fby__epoch_has_destinations(epoch))
+        if (fby__plan_has_destinations(plan))
             check_places(plan, epoch);
         if (m->opts.world_size == 1)
             check_proportions(m, number, n_batches, of_batch);

@@ -215,7 +215,7 @@ static void check_order(const uint64_t *counts, uint32_t n_blocks, fby__plan_opt
         }
         assert_int_equal(k, epoch->n_samples);
         check_phases(epoch, plan, counts, o.no_warmup, first_use, last_use);
-        if (fby__epoch_has_destinations(epoch)) {
+        if (fby__plan_has_destinations(plan)) {
             const uint64_t untold = epoch->n_wrapped ? fby__epoch_batch_size(epoch, epoch->n_batches - 1) : 0;
             assert_int_equal(check_places(epoch, before, &twin), epoch->n_samples - untold);
             n_with_places++;

@@ -91,8 +91,8 @@ static fby_status chunk_fail(const fby__h5_rows *r, const fby__h5_walk *w, const
     return fby__h5_rows_fail(r, status, err);
 }
 
-/* The bytes of the walk's chunk; they are asked for in rising order within a call. NULL: never written. */
-static fby_status find_range(fby__h5_rows *r, const fby__h5_walk *w, const fby__range **out, fby_error *err)
+/* The bytes of the walk's chunk; they are asked for in rising order within a call. NULL: it and those behind it were never written. */
+static fby_status find_range(fby__h5_rows *r, fby__h5_walk *w, const fby__range **out, fby_error *err)
 {
     const fby__leaf_source *source = r->source;
     const fby__h5_chunk *chunks = r->set->chunks;
@@ -122,6 +122,7 @@ static fby_status find_range(fby__h5_rows *r, const fby__h5_walk *w, const fby__
     }
     if (a < r->set->n_chunks && chunks[a].number == w->number)
         return fby__h5_rows_fail(r, fby__fail(err, FBY_E_INTERNAL, "chunk %" PRIu64 " was not located", w->number), err);
+    fby__h5_walk_absent(w, a < r->set->n_chunks ? chunks[a].number : UINT64_MAX);
     return FBY_OK;
 }
 
@@ -167,13 +168,15 @@ static fby_status shared(fby__h5_rows *r, const fby__h5_walk *w, const fby__rang
     return status;
 }
 
-fby_status fby__h5_chunk_get(fby__h5_rows *r, const fby__h5_walk *w, uint8_t *direct, fby__h5_section *out, fby_error *err)
+fby_status fby__h5_chunk_get(fby__h5_rows *r, fby__h5_walk *w, uint8_t *direct, fby__h5_section *out, fby_error *err)
 {
     const fby__range *range;
     *out = (fby__h5_section){NULL, w->at[0] * r->g.chunk[0], r->g.chunk[0]};
     FBY__TRY(find_range(r, w, &range, err));
-    if (!range)
+    if (!range) {
+        out->n *= w->n[0];
         return FBY_OK;
+    }
     if (!range->data && !(range->shared && fby__shared_chunk_ready(range->shared)))
         return fby__h5_rows_fail(r, fby__fail(err, FBY_E_INTERNAL, "chunk %" PRIu64 " was not read", w->number), err);
     if (range->shared)

@@ -37,23 +37,36 @@ typedef struct fby__h5_geometry {
 /** FBY_E_FORMAT when the set's numbers do not fit together: they come from a file or an index cache. */
 fby_status fby__h5_geometry_open(const fby__h5_set *set, fby__h5_geometry *out, fby_error *err);
 
-/** Walks the chunks that hold some of the indices [begin, end), by rising number. */
+/** Walks the chunks that hold some of the indices [begin, end), by rising number; or several at once (fby__h5_walk_absent). */
 typedef struct fby__h5_walk {
     const fby__h5_geometry *g;
     uint64_t begin, end;                                 /* indices */
     uint64_t lo[FBY__H5_MAX_RANK], hi[FBY__H5_MAX_RANK]; /* of the grid */
     uint64_t at[FBY__H5_MAX_RANK];                       /* this chunk's, in the grid */
+    uint64_t n[FBY__H5_MAX_RANK];                        /* chunks along each axis: 1, but where none of them is stored */
     uint64_t number;
     bool begun;
 } fby__h5_walk;
 void fby__h5_walk_begin(fby__h5_walk *w, const fby__h5_geometry *g, uint64_t begin, uint64_t end);
 bool fby__h5_walk_next(fby__h5_walk *w);
+/**
+ * No chunk is stored from the walk's up to number `stored` (UINT64_MAX: none at all): a box of them is taken together, about
+ * FBY__H5_ABSENT_ELEMENTS at most, so that whoever goes through them asks now and then whether to stop.
+ */
+void fby__h5_walk_absent(fby__h5_walk *w, uint64_t stored);
+#define FBY__H5_ABSENT_ELEMENTS ((uint64_t)1 << 22)
 
 /** Elements of a chunk along an axis that lie inside the data set. */
 static inline uint64_t fby__h5_extent(const fby__h5_geometry *g, uint32_t axis, uint64_t grid_at)
 {
     const uint64_t begin = grid_at * g->chunk[axis], left = g->dims[axis] - begin;
     return left < g->chunk[axis] ? left : g->chunk[axis];
+}
+/** The same of all chunks that the walk is at. */
+static inline uint64_t fby__h5_walk_extent(const fby__h5_walk *w, uint32_t axis)
+{
+    const uint64_t last = w->n[axis] - 1;
+    return last * w->g->chunk[axis] + fby__h5_extent(w->g, axis, w->at[axis] + last);
 }
 
 /** Consecutive indices in a chunk, along the last row axis, no others than [begin, end). */
@@ -184,8 +197,11 @@ typedef struct fby__h5_section {
     const uint8_t *data;
     uint64_t first, n;
 } fby__h5_section;
-/** What is needed of the chunk at the walk. @direct  NULL, or where to decode the whole chunk; *out is that then. */
-fby_status fby__h5_chunk_get(fby__h5_rows *r, const fby__h5_walk *w, uint8_t *direct, fby__h5_section *out, fby_error *err);
+/**
+ * What is needed of the chunk at the walk, and of those behind it where none is stored. @direct  NULL, or where to decode the whole chunk; *out is
+ * that then.
+ */
+fby_status fby__h5_chunk_get(fby__h5_rows *r, fby__h5_walk *w, uint8_t *direct, fby__h5_section *out, fby_error *err);
 /** Are the stored bytes of the chunk its values, without filters? */
 bool fby__h5_chunk_plain(const fby__h5_set *set, const fby__h5_geometry *g, const fby__h5_walk *w, uint32_t mask);
 

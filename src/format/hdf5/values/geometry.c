@@ -77,6 +77,7 @@ void fby__h5_walk_begin(fby__h5_walk *w, const fby__h5_geometry *g, uint64_t beg
     w->begun = begin >= end; /* nothing: it has ended */
     bool one = true;         /* all indices lie at one coordinate of the axes so far */
     for (uint32_t a = 0; a < g->rank; a++) {
+        w->n[a] = 1;
         w->lo[a] = w->at[a] = 0;
         w->hi[a] = begin < end ? g->grid[a] : 0;
         if (begin < end && one && a >= g->row_first && a < g->row_end) {
@@ -88,15 +89,32 @@ void fby__h5_walk_begin(fby__h5_walk *w, const fby__h5_geometry *g, uint64_t beg
     }
 }
 
+/* Rows run over several axes, and none of those wanted is in the chunk: nor in those behind it along the last of these axes, up to some place. */
+static void skip_empty(fby__h5_walk *w)
+{
+    const fby__h5_geometry *g = w->g;
+    const uint32_t last = g->row_end - 1;
+    uint64_t to = w->hi[last];
+    w->n[last] = to - w->at[last];
+    for (fby__h5_span span = {0}; fby__h5_span_next(w, &span);)
+        to = fby__min_u64(to, span.at[last] / g->chunk[last]);
+    w->n[last] = to - w->at[last];
+    for (uint32_t a = g->row_end; a < g->rank; a++)
+        w->n[a] = w->hi[a]; /* all: it is the first one */
+}
+
 bool fby__h5_walk_next(fby__h5_walk *w)
 {
     const fby__h5_geometry *g = w->g;
     for (;;) {
         if (w->begun) {
             uint32_t a = g->rank;
-            while (a > 0 && ++w->at[a - 1] >= w->hi[a - 1]) {
+            for (; a > 0; a--) {
+                w->at[a - 1] += w->n[a - 1];
+                w->n[a - 1] = 1;
+                if (w->at[a - 1] < w->hi[a - 1])
+                    break;
                 w->at[a - 1] = w->lo[a - 1];
-                a--;
             }
             if (a == 0)
                 return false;
@@ -108,6 +126,24 @@ bool fby__h5_walk_next(fby__h5_walk *w)
         fby__h5_span span = {0};
         if (g->row_end - g->row_first == 1 || fby__h5_span_next(w, &span)) /* several row axes: maybe between the ends only */
             return true;
+        skip_empty(w);
+    }
+}
+
+void fby__h5_walk_absent(fby__h5_walk *w, uint64_t stored)
+{
+    const fby__h5_geometry *g = w->g;
+    uint64_t last = w->number, below = 1, elements = 1; /* number of the last one; numbers from one to the next along an axis */
+    for (uint32_t a = 0; a < g->rank; a++)
+        elements *= g->chunk[a]; /* their bytes are less than 2^64 */
+    for (uint32_t a = g->rank; a-- > 0;) {
+        const uint64_t left = w->hi[a] - w->at[a], free = (stored - 1 - last) / below, few = FBY__H5_ABSENT_ELEMENTS / elements;
+        w->n[a] = fby__min_u64(left, fby__max_u64(1, fby__min_u64(1 + free, few)));
+        if (w->n[a] < w->hi[a] - w->lo[a])
+            return; /* not all along the axis: what lies behind is no box with it */
+        last += (w->n[a] - 1) * below;
+        below *= g->grid[a];
+        elements *= w->n[a];
     }
 }
 
@@ -126,7 +162,7 @@ bool fby__h5_span_next(const fby__h5_walk *w, fby__h5_span *span)
             uint32_t a = last;
             while (a > g->row_first) {
                 const uint64_t begin = w->at[a - 1] * g->chunk[a - 1];
-                if (++span->at[a - 1] < begin + fby__h5_extent(g, a - 1, w->at[a - 1]))
+                if (++span->at[a - 1] < begin + fby__h5_walk_extent(w, a - 1))
                     break;
                 span->at[a - 1] = begin;
                 a--;
@@ -137,7 +173,7 @@ bool fby__h5_span_next(const fby__h5_walk *w, fby__h5_span *span)
         uint64_t base = 0;
         for (uint32_t a = g->row_first; a < last; a++)
             base += span->at[a] * g->step[a];
-        uint64_t from = w->at[last] * g->chunk[last], to = from + fby__h5_extent(g, last, w->at[last]);
+        uint64_t from = w->at[last] * g->chunk[last], to = from + fby__h5_walk_extent(w, last);
         if (base >= w->end)
             return false; /* those to come lie further on still */
         from = w->begin > base ? fby__max_u64(from, w->begin - base) : from;

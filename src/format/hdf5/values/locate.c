@@ -80,8 +80,10 @@ static fby_status locate_chunks(locating *l, fby_error *err)
                 hi = middle;
         }
         const fby__h5_chunk *chunk = &set->chunks[next];
-        if (chunk->number != w.number)
+        if (chunk->number != w.number) {
+            fby__h5_walk_absent(&w, chunk->number);
             continue;
+        }
         fby__range range = {.offset = chunk->offset, .n = chunk->bytes, .tag = next};
         if (fby__h5_chunk_plain(set, &l->g, &w, chunk->mask))
             cut_range(l, &w, chunk, &range);

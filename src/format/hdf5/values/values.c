@@ -43,9 +43,8 @@ size_t fby__h5_rows_room(const fby__h5_rows *r)
 
 /* ---- parts of a set ---- */
 
-/* A box of a chunk or of contiguous data: n indices at `at` along the row axes; grid_at of the chunk (zeros for contiguous data). */
-static void box_of(const fby__h5_rows *r, const fby__h5_section *section, const uint64_t *grid_at, const fby__h5_span *span,
-                   fby__h5_box *box)
+/* A box of what the walk is at: n indices at `at` along the row axes. */
+static void box_of(const fby__h5_rows *r, const fby__h5_section *section, const fby__h5_walk *w, const fby__h5_span *span, fby__h5_box *box)
 {
     const fby__h5_geometry *g = &r->g;
     const bool stored = section->data != NULL;
@@ -54,13 +53,13 @@ static void box_of(const fby__h5_rows *r, const fby__h5_section *section, const 
                          .n = span->n,
                          .row_stride = stored ? g->stride[g->row_end - 1] : 0};
     for (uint32_t a = 0; a < g->rank; a++) {
-        const uint64_t begin = a == 0 ? section->first : grid_at[a] * g->chunk[a];
+        const uint64_t begin = a == 0 ? section->first : w->at[a] * g->chunk[a];
         if (a >= g->row_first && a < g->row_end) {
             box->src += stored ? (size_t)(span->at[a] - begin) * g->stride[a] : 0;
             continue;
         }
-        box->first += grid_at[a] * g->chunk[a] * g->step[a];
-        box->axes[box->n_axes].n = fby__h5_extent(g, a, grid_at[a]);
+        box->first += w->at[a] * g->chunk[a] * g->step[a];
+        box->axes[box->n_axes].n = fby__h5_walk_extent(w, a);
         box->axes[box->n_axes].step = g->step[a];
         box->axes[box->n_axes++].stride = stored ? g->stride[a] : 0;
     }
@@ -123,7 +122,7 @@ static fby_status read_chunks(fby__h5_rows *r, uint64_t index_begin, uint64_t in
                 if (span.at[0] < section.first || last - section.first > section.n)
                     return fby__h5_rows_fail(r, fby__fail(err, FBY_E_INTERNAL, "rows that were not located"), err);
             }
-            box_of(r, &section, w.at, &span, &box);
+            box_of(r, &section, &w, &span, &box);
             FBY__TRY(place(r, &box, err));
         }
     }
@@ -222,7 +221,6 @@ static fby_status find_flat(const fby__h5_rows *r, uint64_t begin, uint64_t end,
 static fby_status read_flat(fby__h5_rows *r, uint64_t begin, uint64_t end, fby_error *err)
 {
     const fby__h5_geometry *g = &r->g;
-    static const uint64_t ORIGIN[FBY__H5_MAX_RANK] = {0};
     if (r->set->layout == FBY__H5_CONTIGUOUS && r->source->n_chunks)
         return read_outer(r, begin, end, err);
     fby__h5_section section;
@@ -235,8 +233,10 @@ static fby_status read_flat(fby__h5_rows *r, uint64_t begin, uint64_t end, fby_e
         span.at[g->row_first] -= section.first;
         section.first = 0;
     }
+    fby__h5_walk w; /* at the one chunk that it is */
     fby__h5_box box;
-    box_of(r, &section, ORIGIN, &span, &box);
+    fby__h5_walk_begin(&w, g, begin, end);
+    box_of(r, &section, &w, &span, &box);
     return place(r, &box, err);
 }
 

@@ -4,6 +4,7 @@
 #include "base/checked.h"
 
 #include <malloc.h>
+#include <stdalign.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -73,13 +74,16 @@ void fby__alloc_discharge(size_t n)
         t_allowance->left += n;
 }
 
-/*
- * How many bytes were asked for stands in front of them: an allowance counts those. What malloc gives for them depends on what the process
- * freed before (whole pieces instead of split ones, mappings instead of the heap), and then so would what a budget has room for.
- */
+/* How many bytes were asked for stands in front of them. */
 typedef struct header {
     _Alignas(max_align_t) size_t bytes;
 } header;
+
+/* malloc has a number of its own in front of that. */
+size_t fby__alloc_bytes(size_t n)
+{
+    return (n + sizeof(header) + sizeof(size_t) + alignof(header) - 1) / alignof(header) * alignof(header);
+}
 
 static header *header_of(void *p) { return (header *)p - 1; }
 
@@ -100,7 +104,7 @@ static size_t bytes_of(header *h)
     return bytes;
 }
 
-/* h, of n bytes, is there in place of `before` bytes, for which it was asked. */
+/* h, of n bytes, is there in place of what took `before`. */
 static void *allocated(header *h, size_t n, size_t before)
 {
     if (!h)
@@ -108,22 +112,27 @@ static void *allocated(header *h, size_t n, size_t before)
     h->bytes = n;
     poison(h);
     if (t_allowance)
-        t_allowance->left = t_allowance->left + before - n; /* may_allocate */
+        t_allowance->left = t_allowance->left + before - fby__alloc_bytes(n); /* may_allocate */
     return h + 1;
 }
 
-static bool with_header(size_t n, size_t *out) { return fby__add_checked(n, sizeof(header), out); }
+/* Nothing is larger than half the address space. */
+static bool with_header(size_t n, size_t *out)
+{
+    *out = n + sizeof(header);
+    return n <= SIZE_MAX / 2;
+}
 
 void *fby__malloc(size_t n)
 {
     size_t all;
-    return with_header(n, &all) && may_allocate(n) ? allocated(malloc(all), n, 0) : NULL;
+    return with_header(n, &all) && may_allocate(fby__alloc_bytes(n)) ? allocated(malloc(all), n, 0) : NULL;
 }
 
 void *fby__calloc(size_t n, size_t size)
 {
     size_t bytes, all;
-    if (!fby__mul_checked(n, size, &bytes) || !with_header(bytes, &all) || !may_allocate(bytes))
+    if (!fby__mul_checked(n, size, &bytes) || !with_header(bytes, &all) || !may_allocate(fby__alloc_bytes(bytes)))
         return NULL;
     return allocated(calloc(1, all), bytes, 0);
 }
@@ -133,9 +142,9 @@ void *fby__realloc(void *p, size_t n)
     if (!p)
         return fby__malloc(n);
     header *h = header_of(p);
-    const size_t before = bytes_of(h);
+    const size_t before = fby__alloc_bytes(bytes_of(h));
     size_t all;
-    if (!with_header(n, &all) || !may_allocate(n > before ? n - before : 0))
+    if (!with_header(n, &all) || !may_allocate(fby__alloc_bytes(n) > before ? fby__alloc_bytes(n) - before : 0))
         return NULL;
     unpoison(h);
     header *moved = realloc(h, all);
@@ -191,7 +200,7 @@ void fby__free(void *p)
     header *h = header_of(p);
     unpoison(h);
     if (t_allowance)
-        t_allowance->left += h->bytes;
+        t_allowance->left += fby__alloc_bytes(h->bytes);
     free(h);
 }
 

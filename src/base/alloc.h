@@ -17,6 +17,11 @@ char *fby__strdup(const char *s);
 char *fby__strndup(const char *s, size_t n);
 char *fby__format(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* malloc'd text or NULL */
 void fby__free(void *p);
+/**
+ * What an allocation of n bytes takes with what stands in front of it: a million names of a byte are 31 MiB. Not what malloc gave, which depends on
+ * what the process freed before (whole pieces instead of split ones, mappings instead of the heap).
+ */
+size_t fby__alloc_bytes(size_t n);
 /** Freed memory that the C library keeps goes back to the system: after much was freed, in what is done once a file. */
 void fby__alloc_trim(void);
 
@@ -27,8 +32,8 @@ void fby__alloc_trim(void);
 int fby__grow(void **array, size_t *cap, size_t need, size_t elem_size);
 
 /**
- * What a thread may allocate: beyond it, allocations fail. What it frees is given back, whoever allocated it. An allocation counts the bytes that
- * were asked for, so what there is room for depends on the work alone.
+ * What a thread may allocate: beyond it, allocations fail. What it frees is given back, whoever allocated it. An allocation counts
+ * fby__alloc_bytes, so what there is room for depends on the work alone.
  */
 typedef struct fby__allowance {
     size_t left;

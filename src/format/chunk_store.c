@@ -14,7 +14,7 @@ struct fby__shared_chunk {
     fby__chunk_store *store;
     uint64_t file_key, number;
     uint32_t leaf;
-    size_t bytes;
+    size_t bytes; /* that it counts */
     /* under the store's lock */
     uint32_t refs;
     fby__shared_chunk *next;          /* in the bucket */
@@ -130,12 +130,15 @@ static bool reserve_locked(fby__chunk_store *s, size_t bytes, fby__shared_chunk 
     return true;
 }
 
+size_t fby__chunk_store_bytes(size_t bytes) { return fby__alloc_bytes(sizeof(fby__shared_chunk) + bytes); }
+
 /* A new chunk, for whose bytes there is room. Made under no lock: another thread may make the same meanwhile, and its own then stays. */
 static fby__shared_chunk *add(fby__chunk_store *s, uint64_t file_key, uint32_t leaf, uint64_t number, size_t bytes)
 {
+    const size_t counts = fby__chunk_store_bytes(bytes);
     fby__shared_chunk *made = fby__malloc(sizeof *made + bytes);
     if (made)
-        *made = (fby__shared_chunk){.store = s, .file_key = file_key, .number = number, .leaf = leaf, .bytes = bytes, .refs = 1};
+        *made = (fby__shared_chunk){.store = s, .file_key = file_key, .number = number, .leaf = leaf, .bytes = counts, .refs = 1};
     pthread_mutex_lock(&s->lock);
     fby__shared_chunk *c = find_locked(s, file_key, leaf, number);
     if (!c && made) {
@@ -143,7 +146,7 @@ static fby__shared_chunk *add(fby__chunk_store *s, uint64_t file_key, uint32_t l
         made->next = *bucket;
         *bucket = c = made;
     } else {
-        give_back_locked(s, bytes);
+        give_back_locked(s, counts);
     }
     pthread_mutex_unlock(&s->lock);
     if (made != c)
@@ -154,11 +157,12 @@ static fby__shared_chunk *add(fby__chunk_store *s, uint64_t file_key, uint32_t l
 fby__shared_chunk *fby__chunk_store_get(fby__chunk_store *s, uint64_t file_key, uint32_t leaf, uint64_t number, size_t bytes)
 {
     fby__shared_chunk *gone = NULL;
-    if (bytes > s->limit)
+    const size_t counts = fby__chunk_store_bytes(bytes);
+    if (counts > s->limit)
         return NULL;
     pthread_mutex_lock(&s->lock);
     fby__shared_chunk *c = find_locked(s, file_key, leaf, number);
-    const bool fits = !c && reserve_locked(s, bytes, &gone);
+    const bool fits = !c && reserve_locked(s, counts, &gone);
     pthread_mutex_unlock(&s->lock);
     free_all(gone);
     return fits ? add(s, file_key, leaf, number, bytes) : c;

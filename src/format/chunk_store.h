@@ -17,6 +17,8 @@ typedef struct fby__shared_chunk fby__shared_chunk;
 fby_status fby__chunk_store_create(size_t limit_bytes, fby__account *account, fby__chunk_store **out, fby_error *err);
 void fby__chunk_store_destroy(fby__chunk_store *store); /* NULL is fine; nobody refers to a chunk any more */
 
+/** What a chunk of so many decoded bytes counts: as it is allocated, with what is known of it. */
+size_t fby__chunk_store_bytes(size_t bytes);
 /**
  * A reference to a chunk of so many decoded bytes, filled or not. NULL when there is no room beside the chunks in use, or no memory:
  * decode it for yourself alone, then.

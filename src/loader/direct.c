@@ -59,8 +59,7 @@ static bool is_plain(const fby__loader_source *in, uint32_t output)
 static bool is_possible(const fby_loader *l)
 {
     size_t row_bytes = 0;
-    if (fby__plan_shuffle(l->plan) == FBY__SHUFFLE_FULL || fby__plan_part_units(l->plan) ||
-        !fby__plan_has_destinations(l->plan))
+    if (fby__plan_shuffle(l->plan) == FBY__SHUFFLE_FULL || fby__plan_part_units(l->plan) || !fby__plan_has_destinations(l->plan))
         return false;
     for (uint32_t k = 0; k < l->n_sources; k++) {
         const fby__loader_source *in = &l->sources[k];

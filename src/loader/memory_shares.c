@@ -72,8 +72,8 @@ static bool is_smooth(const fby_loader *l, uint64_t budget, uint64_t depth, uint
 }
 
 /* The least budget from `lo` up that does; all do above some. */
-static uint64_t least_budget(const fby_loader *l, bool (*does)(const fby_loader *, uint64_t, uint64_t, uint64_t), uint64_t lo, uint64_t depth,
-                             uint64_t rest)
+static uint64_t least_budget(const fby_loader *l, bool (*does)(const fby_loader *, uint64_t, uint64_t, uint64_t), uint64_t lo,
+                             uint64_t depth, uint64_t rest)
 {
     uint64_t hi = lo = fby__max_u64(lo, 1);
     for (; hi < (uint64_t)1 << 62 && !does(l, hi, depth, rest); hi *= 2)

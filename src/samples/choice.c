@@ -44,7 +44,7 @@ size_t fby__choice_memory_bytes(const fby__choice *c)
 {
     size_t bytes = sizeof *c;
     for (uint32_t b = 0; b < c->n_blocks; b++)
-        bytes += sizeof *c->blocks + c->blocks[b].n_words * sizeof *c->blocks[b].words;
+        bytes += sizeof *c->blocks + (c->blocks[b].words ? fby__alloc_bytes(c->blocks[b].n_words * sizeof *c->blocks[b].words) : 0);
     return bytes;
 }
 

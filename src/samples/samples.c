@@ -565,6 +565,6 @@ size_t fby__samples_memory_bytes(const fby_samples *s)
     bytes += s->choice ? fby__choice_memory_bytes(s->choice) : 0;
     bytes += s->draw ? fby__draw_memory_bytes(s->draw) : 0;
     for (size_t b = 0; base->groups && b < n; b++)
-        bytes += sizeof *base->groups + base->groups[b].bytes;
+        bytes += sizeof *base->groups + (base->groups[b].frames ? fby__alloc_bytes(base->groups[b].bytes) : 0);
     return bytes;
 }

@@ -258,13 +258,13 @@ static touched sum_box(const fby__h5_set *s, const uint64_t *lo, const uint64_t 
     return t;
 }
 
-/* Layers that hold rows of [begin, end) and others, in bytes when decoded. */
-static uint64_t shared_bytes(const fby__h5_set *s, uint64_t begin, uint64_t end, uint64_t rows)
+/* Chunks of the layers that hold rows of [begin, end) and others. */
+static uint64_t shared_chunks(const fby__h5_set *s, uint64_t begin, uint64_t end, uint64_t rows)
 {
     uint64_t step = fby__h5_set_step(s);
     bool front = begin % step != 0, back = end % step != 0 && end != rows;
     uint64_t layers = begin / step == (end - 1) / step ? (front || back) : (uint64_t)front + back;
-    return fby__h5_mul_capped(fby__h5_mul_capped(layers, layer_chunks(s)), chunk_bytes(s));
+    return fby__h5_mul_capped(layers, layer_chunks(s));
 }
 
 void fby__h5_leaf_bounds(const fby__table *base, uint32_t group, uint64_t row_begin, uint64_t row_end, uint32_t leaf, fby__leaf_bounds *out)
@@ -298,7 +298,8 @@ void fby__h5_leaf_bounds(const fby__table *base, uint32_t group, uint64_t row_be
         out->compressed_bytes = t.stored;
         out->uncompressed_bytes = fby__h5_mul_capped(t.n, chunk);
         out->scratch_bytes = fby__h5_mul_capped(chunk, 1 + fby__filters_buffers(s->filters, s->n_filters));
-        out->shared_bytes = fby__min_u64(shared_bytes(s, row_begin, row_end, base->n_rows), out->uncompressed_bytes);
+        out->shared_bytes = fby__h5_mul_capped(fby__min_u64(shared_chunks(s, row_begin, row_end, base->n_rows), t.n),
+                                               chunk < SIZE_MAX / 4 ? fby__chunk_store_bytes((size_t)chunk) : chunk);
     }
     if (heap)
         out->scratch_bytes += fby__min_u64(FBY__H5_GLOBAL_CACHE_BYTES, table->file_bytes);

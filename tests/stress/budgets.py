@@ -8,6 +8,9 @@
 Each file is searched for groups, looked up in, fitted, read whole and through Arrow, and loaded for an epoch by rows and by groups, in batches
 of 16 and of up to all of them, in a process of its own: with a budget of 1 MiB first, then with the one that the refusal names, until it is
 accepted, and then with more. budget_files.py makes the files.
+
+A loader that its metadata show not to fit is refused by the call that would make it, within 0.1 s of CPU time (wall time, which other processes
+add to, is printed beside it). Opening the data set before that may take longer, and what only reading shows is refused when it is read.
 """
 import argparse
 import json
@@ -51,7 +54,10 @@ CHILD = """if True:
                 pass
 
     trim = getattr(ctypes.CDLL(None), "malloc_trim", lambda _: 0)
-    slowest, done = 0.0, []
+    slowest, done = (0.0, 0.0), []
+
+    def clocks():
+        return time.process_time(), time.perf_counter()
 
     def limit_group(bytes):
         for name in ("memory.memsw.limit_in_bytes", "memory.limit_in_bytes")[:: 1 if bytes < 0 else -1]:
@@ -69,18 +75,19 @@ CHILD = """if True:
         elif slack:
             size = int(open("/proc/self/statm").read().split()[0]) * page
             resource.setrlimit(resource.RLIMIT_AS, (size + memory + slack, resource.RLIM_INFINITY))
-        error, how, asked[0], refused_s = "", "fits", time.perf_counter(), 0.0
+        error, how, asked[0], refused = "", "fits", None, (0.0, 0.0)
         try:
             work(memory)
         except fb.BudgetError as caught:
             error, how = str(caught), "refused"
-            refused_s = time.perf_counter() - asked[0] if asked[0] else 0.0
+            if asked[0]:
+                refused = tuple(now - then for now, then in zip(clocks(), asked[0]))
         except (fb.Error, ValueError, pyarrow.ArrowException, OSError, MemoryError) as caught:
             error, how = str(caught), type(caught).__name__
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         if group:
             limit_group(-1)
-        slowest = max(slowest, refused_s)
+        slowest = max(slowest, refused)
         done.append([name, memory, together("VmHWM") - before, how, error[:300]])
         return how, error
 
@@ -113,9 +120,9 @@ CHILD = """if True:
 
     def load(samples, memory, share):
         forget_peaks()  # finding samples has a budget of its own
-        asked[0] = time.perf_counter()
+        asked[0] = clocks()
         loader = samples.loader(batch_size=max(16, int(share * len(samples))), memory=memory, framework="numpy")
-        asked[0] = 0.0  # what only reading shows is refused when it is read
+        asked[0] = None  # what only reading shows is refused when it is read
         with loader:
             batches = iter(loader)
             for _ in range(4000):
@@ -134,7 +141,7 @@ CHILD = """if True:
                 load(ds.groups("k"), memory, share)
         return run
 
-    asked = [0.0]
+    asked = [None]
     for name, work in (
         ("groups", opened(lambda ds: ds.groups("k"))), ("take", opened(lambda ds: ds.rows().limit(0.5, random=True))),
         ("lookup", opened(lambda ds: fb.Lookup(ds, "k", first_wins=True))), ("fit", opened(lambda ds: fb.fit(ds, "k", by="k"))),
@@ -176,7 +183,7 @@ def main():
     parser.add_argument("--files", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="begin with this file: all before are made, and not read")
-    parser.add_argument("--refused-s", type=float, default=0.1, help="the longest that a loader may take to be refused")
+    parser.add_argument("--refused-s", type=float, default=0.1, help="the CPU time that a call which refuses a loader may take")
     parser.add_argument("--limit", action="store_true", help="end the address space of the process at the budget and 64 MiB")
     parser.add_argument("--cgroup", action="store_true", help="run in a control group whose limit is the budget and 64 MiB")
     options = parser.parse_args()
@@ -212,9 +219,10 @@ def main():
                 wrong.append(f"{path.name}: {name} took {peak / 2**20:.1f} MiB with a budget of {memory / 2**20:.1f} ({how})")
             if how not in ("fits", "refused"):
                 print(f"{path.name}: {name}, {memory / 2**20:.1f} MiB: {how}: {error}")
-        if slowest > options.refused_s:
-            wrong.append(f"{path.name}: a loader was refused after {slowest:.2f} s")
-        print(f"{path.name}: {len(done)} readings, at most {max(peak - memory for _, memory, peak, *_ in done) / 2**20:.1f} MiB beyond", flush=True)
+        cpu_s, wall_s = slowest
+        if cpu_s > options.refused_s:
+            wrong.append(f"{path.name}: a loader was refused after {cpu_s:.2f} s of CPU time, {wall_s:.2f} s in all")
+        print(f"{path.name}: {len(done)} readings, at most {max(peak - memory for _, memory, peak, *_ in done) / 2**20:.1f} MiB beyond, refused in {cpu_s:.3f} s of CPU time, {wall_s:.3f} in all", flush=True)
     if group:
         if killed(group):
             wrong.append(f"{killed(group)} processes were killed")

@@ -6,6 +6,7 @@
  * Names are relative to the dataset's root, so that a copy elsewhere has the same identity: the source's directory for one
  * source, "name/…" for a mapping, the deepest directory that holds all sources for a list (by the text of the paths).
  */
+#include "base/sort.h"
 #include "dataset/dataset_impl.h"
 
 #include <errno.h>
@@ -143,9 +144,12 @@ static fby_status sort_ids(const fby_open_opts *opts, fby__id **out, fby_error *
             return fby__fail(err, FBY_E_ARG, "id %zu is NULL", i);
         }
     }
-    qsort(ids, opts->n_ids, sizeof *ids, compare_ids);
-    *out = ids;
-    return FBY_OK;
+    const fby_status status = fby__sort(ids, opts->n_ids, sizeof *ids, compare_ids, err);
+    if (status == FBY_OK)
+        *out = ids;
+    else
+        fby__free(ids);
+    return status;
 }
 
 /* Count the ids that no file has, and name the first few. An id that is listed twice counts once. */
@@ -201,19 +205,20 @@ static int compare_found(const void *a, const void *b)
 }
 
 /* Sort what one source found, and drop what "**" reached twice. */
-static void sort_source(fby__found *found, size_t first)
+static fby_status sort_source(fby__found *found, size_t first, fby_error *err)
 {
     size_t at = first + 1;
     while (at < found->n_files && compare_found(&found->files[at - 1], &found->files[at]) < 0)
         at++;
     if (at >= found->n_files)
-        return; /* what one folder holds comes in order */
-    qsort(found->files + first, found->n_files - first, sizeof *found->files, compare_found);
+        return FBY_OK; /* what one folder holds comes in order */
+    FBY__TRY(fby__sort(found->files + first, found->n_files - first, sizeof *found->files, compare_found, err));
     size_t n = first + 1;
     for (size_t i = first + 1; i < found->n_files; i++)
         if (strcmp(found->files[i].name, found->files[n - 1].name) != 0)
             found->files[n++] = found->files[i];
     found->n_files = n;
+    return FBY_OK;
 }
 
 static fby_status fail_nothing(const fby_source *asked, const source *src, const fby__walk *w, fby_error *err)
@@ -257,7 +262,7 @@ static fby_status search(fby__walk *w, const fby_source *asked, const source *sr
     FBY__TRY(w->pattern ? fby__walk_pattern(w, err) : fby__walk_directory(w, err));
     if (w->found->n_files == first && !w->ids)
         return fail_nothing(asked, src, w, err);
-    sort_source(w->found, first);
+    FBY__TRY(sort_source(w->found, first, err));
     return FBY_OK;
 }
 

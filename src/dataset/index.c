@@ -14,6 +14,7 @@
  * granularity could leave the stamp as it is (git calls such entries "racily clean").
  */
 #include "base/checked.h"
+#include "base/sort.h"
 #include "dataset/dataset_impl.h"
 
 #include <stdio.h>
@@ -287,8 +288,9 @@ static fby_status make_image(const fby_dataset *ds, fby__buf *out, fby_error *er
     for (uint32_t i = 0; i < ds->n_files; i++)
         if (!ds->files[i].racy)
             order[n++] = &ds->files[i];
-    if (n > 1)
-        qsort(order, n, sizeof *order, compare_files);
+    if ((status = fby__sort((void *)order, n, sizeof *order, compare_files, err)) != FBY_OK)
+        goto done;
+    status = FBY_E_NOMEM;
     for (uint32_t i = 0; i < n; i++)
         if (put_entry(out, order[i]) != 0)
             goto done;

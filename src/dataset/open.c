@@ -5,11 +5,13 @@
  * another place. Contents add sizes and the metadata itself: what two copies have in common. The fingerprint adds times. Stamps add what
  * only this machine's files have, ctimes and inodes: what is kept of a data set on disk is named by them.
  */
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/process.h"
 #include "base/sized.h"
+#include "base/sort.h"
 #include "budget/allowance.h"
 #include "budget/memory_limits.h"
 #include "dataset/dataset_impl.h"
@@ -371,14 +373,14 @@ static fby_status check_same(fby_dataset *ds, const fby__dataset_file *const *sa
     if (!paths)
         return fby__fail_nomem(err, "paths");
     size_t known = 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && (status = fby__cancel_check(err)) == FBY_OK; i++) {
         char *path = realpath(same[i]->path, NULL);
         if (path) /* else it is gone since: reading it will say so */
             paths[known++] = (real_path){path, same[i]};
     }
-    if (known > 1)
-        qsort(paths, known, sizeof *paths, compare_paths);
-    for (size_t i = 1; i < known; i++) {
+    if (status == FBY_OK)
+        status = fby__sort(paths, known, sizeof *paths, compare_paths, err);
+    for (size_t i = 1; i < known && status == FBY_OK; i++) {
         struct stat a, b;
         if (strcmp(paths[i - 1].path, paths[i].path) == 0) {
             status = fby__fail(err, FBY_E_ARG, "'%s' and '%s' are the same file: its rows would come twice an epoch; name it once",
@@ -400,9 +402,7 @@ static fby_status check_duplicates(fby_dataset *ds, fby_error *err)
         return fby__fail_nomem(err, "list of files");
     for (uint32_t i = 0; i < ds->n_files; i++)
         order[i] = &ds->files[i];
-    if (ds->n_files > 1)
-        qsort(order, ds->n_files, sizeof *order, compare_stamps);
-    fby_status status = FBY_OK;
+    fby_status status = fby__sort((void *)order, ds->n_files, sizeof *order, compare_stamps, err);
     for (uint32_t i = 0, end; i < ds->n_files && status == FBY_OK; i = end) {
         for (end = i + 1; end < ds->n_files && compare_stamps(&order[i], &order[end]) == 0; end++)
             ;

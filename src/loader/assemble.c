@@ -18,14 +18,15 @@
 
 #define AFTER_BYTES (192u << 10) /* of values that are filled and then changed in place: a part of the L2 cache */
 
-/* Which rows of which panels each slot of a piece is. */
-static void resolve(fby_loader *l, fby__worker *w, const fby__plan_piece *piece)
+/* Which rows of which panels each slot of a piece is. False: cancelled. */
+static bool resolve(fby_loader *l, fby__worker *w, const fby__plan_piece *piece)
 {
     const fby__loader_source *in = fby__source_of_piece(l, piece);
     const uint64_t first = l->schedule.phases[piece->phase].first_slot,
                    *number = l->outputs.needs_ids ? fby__samples_first(in->samples) : NULL;
-    fby__epoch_resolve_in(l->schedule.epoch, piece->phase, piece->index, piece->n, w->sorted, w->item + piece->slot,
-                          w->sample + piece->slot);
+    if (!fby__epoch_resolve_in(l->schedule.epoch, piece->phase, piece->index, piece->n, w->sorted, w->item + piece->slot,
+                               w->sample + piece->slot))
+        return false;
     memset(w->repeats + piece->slot, piece->repeats, piece->n);
     for (uint64_t i = piece->slot; i < piece->slot + piece->n; i++) {
         const fby__cache_entry *e = l->schedule.slot_entry[first + w->item[i]];
@@ -35,6 +36,7 @@ static void resolve(fby_loader *l, fby__worker *w, const fby__plan_piece *piece)
         if (number)
             w->id[i] = number[fby__block_in(in, e)] + w->sample[i];
     }
+    return true;
 }
 
 uint64_t fby__fill_sample(const fby__fill *f, uint64_t slot)
@@ -275,7 +277,10 @@ static fby__grant gather(fby_loader *l, fby__worker *w, fby__flight *f, uint32_t
     const taken t = {.l = l, .w = w, .f = f, .n = n_take, .whole = !fby__comes_in_pieces(l, f, n_take)};
     uint32_t ragged = 0;
     for (uint32_t k = 0; k < n_take; k++)
-        resolve(l, w, &f->pieces[w->taken[k]]);
+        if (!resolve(l, w, &f->pieces[w->taken[k]])) {
+            (void)fby__fail(err, FBY_E_CANCELLED, "the loader was cancelled");
+            return FBY__GRANT_FAILED;
+        }
     const fby__grant grant = fby__reserve_values(l, w, f, n_take, last, out, err);
     if (grant != FBY__GRANTED)
         return grant;

@@ -13,7 +13,9 @@
 #include "loader/internal.h"
 
 #include "base/alloc.h"
+#include "base/cancel.h"
 #include "base/checked.h"
+#include "base/sort.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,8 +97,8 @@ static uint64_t worst_part(const fby__loader_source *in, const fby__plan *plan)
         units[n_units - 1] += bytes;
     }
     if (!units)
-        return total; /* also for want of memory: the safe side */
-    qsort(units, n_units, sizeof *units, largest_first);
+        return total;                                                    /* also for want of memory: the safe side */
+    (void)fby__sort(units, n_units, sizeof *units, largest_first, NULL); /* cancelled: fby__loader_budget asks */
     for (uint32_t u = 0; u < n_units && u < most; u++)
         worst += units[u];
     fby__free(units);
@@ -131,7 +133,7 @@ static void list_weights(const fby__loader_source *in, const fby__plan *plan, we
         }
     }
     if (w)
-        qsort(w, n, sizeof *w, denser_first);
+        (void)fby__sort(w, n, sizeof *w, denser_first, NULL); /* as above */
     *out = (weights){.list = w, .n = n, .slice_samples = slice_samples};
 }
 
@@ -471,7 +473,9 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_er
         return fby__fail_nomem(err, "the blocks' sizes");
     l->memory.live_bytes = worst_of_all(l, l->plan, w);
     uint64_t minimum = l->memory.minimum_bytes = minimum_of(l, l->plan, l->memory.live_bytes);
-    const fby_status status = minimum > most ? fby__loader_refuse_budget(l, opts, most, minimum, w, err) : FBY_OK;
+    fby_status status = minimum > most ? fby__loader_refuse_budget(l, opts, most, minimum, w, err) : FBY_OK;
+    if (fby__cancelled()) /* then the sums are of what is in no order */
+        status = fby__cancel_check(err);
     for (uint32_t i = 0; i < l->n_sources; i++)
         fby__free(w[i].list);
     fby__free(w);

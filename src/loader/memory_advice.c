@@ -1,6 +1,7 @@
 /* What would fit into a budget that is too small: a smaller superbatch, fewer threads and streams, smaller batches, by memory.c's sums. */
 #include "loader/internal.h"
 
+#include "base/cancel.h"
 #include "base/checked.h"
 
 #include <stdio.h>
@@ -16,12 +17,12 @@ typedef struct trial {
     struct fby__weights *w;
 } trial;
 
-/* What is tried needs at least so many bytes, with a superbatch of so many samples; UINT64_MAX: it cannot be. */
+/* What is tried needs at least so many bytes, with a superbatch of so many samples; UINT64_MAX: it cannot be, or cancelled. */
 static uint64_t trial_minimum(trial *t, uint64_t samples)
 {
     fby_loader *l = t->l;
     fby__plan *own = l->plan;
-    if (fby__loader_plan(l, &t->opts, samples, &l->plan, NULL) != FBY_OK) {
+    if (fby__cancelled() || fby__loader_plan(l, &t->opts, samples, &l->plan, NULL) != FBY_OK) {
         l->plan = own;
         return UINT64_MAX;
     }

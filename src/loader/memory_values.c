@@ -16,9 +16,9 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "base/sort.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #define EXACT_SAMPLES ((uint64_t)1 << 18) /* up to so many, neighbours are looked at one by one; else block by block */
 #define SURE 20.7                         /* ln 10^9 */
@@ -60,7 +60,7 @@ static double densest_mean(const fby__loader_source *in)
     }
     if (!d)
         return (double)fby_samples_max_rows(in->samples); /* the safe side */
-    qsort(d, n, sizeof *d, denser_first);
+    (void)fby__sort(d, n, sizeof *d, denser_first, NULL); /* cancelled: fby__loader_budget asks */
     const uint64_t all = fby_samples_count(in->samples);
     uint64_t room = fby__plan_own_streams(in->loader->plan);
     if (fby__plan_shuffle(fby__source_plan(in)) == FBY__SHUFFLE_FULL ||

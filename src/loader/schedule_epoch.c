@@ -108,13 +108,19 @@ static uint64_t next_use_of(void *user, const fby__cache_entry *e)
 }
 
 /* When does an epoch, from a batch on, use each block first? */
-static void first_uses(fby_loader *l, const fby__epoch *epoch, uint64_t batch, bool is_next)
+static fby_status first_uses(fby_loader *l, const fby__epoch *epoch, uint64_t batch, bool is_next, fby_error *err)
 {
+    uint64_t step = 0;
     for (uint32_t b = 0; b < l->memory.n_blocks; b++)
         l->schedule.next_epoch_use[b] = FBY__NEVER;
-    for (uint32_t p = epoch->n_phases; p-- > 0;)
-        for (uint32_t i = 0; epoch->phases[p].last_batch >= batch && i < epoch->phases[p].n_items; i++)
+    for (uint32_t p = epoch->n_phases; p-- > 0;) {
+        FBY__TRY(fby__cancel_check_at(step++, err));
+        for (uint32_t i = 0; epoch->phases[p].last_batch >= batch && i < epoch->phases[p].n_items; i++) {
+            FBY__TRY(fby__cancel_check_at(step++, err));
             l->schedule.next_epoch_use[epoch->phases[p].items[i].block] = fby__phase_ordinal(is_next, p);
+        }
+    }
+    return FBY_OK;
 }
 
 /* Room for batches of n pieces: blocks of unequal sizes, in another order, meet in other numbers. No task may be under way. */
@@ -219,27 +225,48 @@ static fby_status grow_schedule(fby_loader *l, const fby__epoch *epoch, uint64_t
     return FBY_OK;
 }
 
-/* Of an epoch, unless it is there, and of the next: the call can be cancelled, and so can the loader. */
-static fby_status create_orders(fby_loader *l, uint64_t epoch, fby__epoch **now, fby__epoch **next, fby_error *err)
+/* What this thread does from here on, until that ends, the call's token stops, and so does cancelling the loader. NULL = no memory. */
+static fby_cancel *begin_planning(fby_loader *l, fby_cancel **out_before)
 {
     fby_cancel *token = fby__cancel_create_in(fby__cancel_current());
     if (!token)
-        return fby__fail_nomem(err, "order of an epoch");
+        return NULL;
     pthread_mutex_lock(&l->queue.lock);
     l->queue.planning = token;
     if (l->queue.cancelled)
         fby_cancel_set(token);
     pthread_mutex_unlock(&l->queue.lock);
-    fby_cancel *before = fby_cancel_use(token);
-    fby_status status = *now ? FBY_OK : fby__epoch_create(l->plan, epoch, now, err);
-    if (status == FBY_OK)
-        status = fby__epoch_create(l->plan, epoch + 1, next, err);
+    *out_before = fby_cancel_use(token);
+    return token;
+}
+
+static void end_planning(fby_loader *l, fby_cancel *token, fby_cancel *before)
+{
+    if (!token)
+        return;
     (void)fby_cancel_use(before); /* which is `token` */
     pthread_mutex_lock(&l->queue.lock);
     l->queue.planning = NULL;
     pthread_mutex_unlock(&l->queue.lock);
     fby_cancel_destroy(token);
-    return status;
+}
+
+/* Of an epoch, unless it is there, and of the next. */
+static fby_status create_orders(const fby_loader *l, uint64_t epoch, fby__epoch **now, fby__epoch **next, fby_error *err)
+{
+    if (!*now)
+        FBY__TRY(fby__epoch_create(l->plan, epoch, now, err));
+    return fby__epoch_create(l->plan, epoch + 1, next, err);
+}
+
+/* Room for both, and what the cache is to keep. */
+static fby_status lay_out_locked(fby_loader *l, const fby__epoch *now, const fby__epoch *next, uint64_t batch, fby_error *err)
+{
+    FBY__TRY(fby__loader_grow_pieces(l, fby__epoch_max_pieces(now), err));
+    FBY__TRY(grow_schedule(l, now, batch, err));
+    FBY__TRY(first_uses(l, now, batch, false, err));
+    fby__cache_reorder(l->schedule.cache, next_use_of, &(new_order){l, now});
+    return first_uses(l, next, 0, true, err);
 }
 
 fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err)
@@ -255,16 +282,13 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch
         l->schedule.ahead.epoch = NULL;
         pthread_mutex_unlock(&l->schedule.lock);
     }
-    fby_status status = create_orders(l, epoch, &now, &next, err);
+    fby_cancel *before_planning, *token = begin_planning(l, &before_planning);
+    fby_status status = token ? create_orders(l, epoch, &now, &next, err) : fby__fail_nomem(err, "order of an epoch");
     pthread_mutex_lock(&l->schedule.lock);
     if (status == FBY_OK)
-        status = fby__loader_grow_pieces(l, fby__epoch_max_pieces(now), err);
-    if (status == FBY_OK)
-        status = grow_schedule(l, now, batch, err);
+        status = lay_out_locked(l, now, next, batch, err);
+    end_planning(l, token, before_planning);
     if (status == FBY_OK) {
-        first_uses(l, now, batch, false);
-        fby__cache_reorder(l->schedule.cache, next_use_of, &(new_order){l, now});
-        first_uses(l, next, 0, true);
         l->schedule.epoch = now;
         now = NULL;
         fby__epoch *before = l->schedule.ahead.epoch;

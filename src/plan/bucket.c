@@ -15,6 +15,7 @@
 #include "plan/plan_internal.h"
 
 #include "base/alloc.h"
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "base/random.h"
 
@@ -22,6 +23,7 @@
 #include <string.h>
 
 #define CHUNK 512u
+#define AT_ONCE (1u << 16) /* samples between two looks whether to stop */
 
 struct fby__pool_scratch {
     uint64_t cap;   /* samples */
@@ -85,20 +87,29 @@ void fby__epoch_lengths(const fby__epoch *epoch, uint32_t phase, const uint32_t 
     }
 }
 
-/* Sorts by the upper 32 bits, equal ones in the order they had: byte by byte, bytes that are the same in all aside. Returns where it is. */
+/*
+ * Sorts by the upper 32 bits, equal ones in the order they had: byte by byte, bytes that are the same in all aside. Returns where it is; NULL:
+ * cancelled.
+ */
 static const uint64_t *sort_keys(fby__pool_scratch *p, uint32_t n)
 {
     uint64_t *from = p->keys[0], *to = p->keys[1];
     for (int shift = 32; shift < 64; shift += 8) {
         uint32_t count[257] = {0};
-        for (uint32_t i = 0; i < n; i++)
+        for (uint32_t i = 0; i < n; i++) {
+            if (fby__cancelled_at(i))
+                return NULL;
             count[(from[i] >> shift & 0xff) + 1]++;
+        }
         if (count[(from[0] >> shift & 0xff) + 1] == n)
             continue;
         for (int b = 0; b < 256; b++)
             count[b + 1] += count[b];
-        for (uint32_t i = 0; i < n; i++)
+        for (uint32_t i = 0; i < n; i++) {
+            if (fby__cancelled_at(i))
+                return NULL;
             to[count[from[i] >> shift & 0xff]++] = from[i];
+        }
         uint64_t *t = from;
         from = to;
         to = t;
@@ -106,14 +117,16 @@ static const uint64_t *sort_keys(fby__pool_scratch *p, uint32_t n)
     return from;
 }
 
-/* Which of m sorted samples stands at each position of a pool that begins at `begin`, for batches of q. */
-static void arrange(const fby__epoch *epoch, uint64_t begin, uint32_t m, uint64_t q, const uint64_t *sorted, fby__pool_scratch *p)
+/* Which of m sorted samples stands at each position of a pool that begins at `begin`, for batches of q. False: cancelled. */
+static bool arrange(const fby__epoch *epoch, uint64_t begin, uint32_t m, uint64_t q, const uint64_t *sorted, fby__pool_scratch *p)
 {
     const uint32_t head = (uint32_t)fby__min_u64((q - begin % q) % q, m), tail = (uint32_t)((m - head) % q);
     const uint64_t spans = (m - head - tail) / q,
                    key = fby__random_u64(epoch->sample_key, begin, FBY__PLAN_BUCKETS + epoch->plan->first_stream);
     for (uint32_t i = 0; i < m; i++) {
         uint64_t from = i;
+        if (fby__cancelled_at(i))
+            return false;
         if (i >= m - tail) {
             from = head + (i - (m - tail));
         } else if (i >= head) {
@@ -124,9 +137,10 @@ static void arrange(const fby__epoch *epoch, uint64_t begin, uint32_t m, uint64_
         p->item[i] = p->raw_item[raw];
         p->sample[i] = p->raw_sample[raw];
     }
+    return true;
 }
 
-/* Make the scratch hold the pool of a phase that has a position; returns the position after its last. */
+/* Make the scratch hold the pool of a phase that has a position; returns the position after its last. 0: cancelled. */
 static uint64_t load_pool(const fby__epoch *epoch, uint32_t phase_index, uint64_t position, fby__pool_scratch *p)
 {
     const fby__plan *plan = epoch->plan;
@@ -137,12 +151,20 @@ static uint64_t load_pool(const fby__epoch *epoch, uint32_t phase_index, uint64_
         return end;
     const uint32_t m = (uint32_t)(end - begin); /* at most pool_samples, which is below 2^31 */
     uint32_t *length = p->item;                 /* not yet in use */
-    fby__epoch_resolve_permuted(epoch, phase_index, phase->perm_offset + begin - phase->begin, m, p->raw_item, p->raw_sample);
-    fby__epoch_lengths(epoch, phase_index, p->raw_item, p->raw_sample, m, length);
+    const uint64_t element = phase->perm_offset + begin - phase->begin;
+    p->phase = UINT32_MAX;
+    for (uint32_t done = 0, k; done < m; done += k) {
+        k = m - done < AT_ONCE ? m - done : AT_ONCE;
+        if (fby__cancelled())
+            return 0;
+        fby__epoch_resolve_permuted(epoch, phase_index, element + done, k, p->raw_item + done, p->raw_sample + done);
+        fby__epoch_lengths(epoch, phase_index, p->raw_item + done, p->raw_sample + done, k, length + done);
+    }
     for (uint32_t i = 0; i < m; i++)
         p->keys[0][i] = (uint64_t)length[i] << 32 | i;
     const uint64_t *sorted = sort_keys(p, m);
-    arrange(epoch, begin, m, plan->batch_elements ? m : plan->share, sorted, p);
+    if (!sorted || !arrange(epoch, begin, m, plan->batch_elements ? m : plan->share, sorted, p))
+        return 0;
     p->epoch = epoch->epoch;
     p->stream = phase->stream;
     p->phase = phase_index;
@@ -150,13 +172,15 @@ static uint64_t load_pool(const fby__epoch *epoch, uint32_t phase_index, uint64_
     return end;
 }
 
-void fby__epoch_resolve_pooled(const fby__epoch *epoch, uint32_t phase_index, uint64_t index, uint32_t n, fby__pool_scratch *p,
+bool fby__epoch_resolve_pooled(const fby__epoch *epoch, uint32_t phase_index, uint64_t index, uint32_t n, fby__pool_scratch *p,
                                uint32_t *out_item, uint64_t *out_sample)
 {
     const fby__plan_phase *phase = &epoch->phases[phase_index];
     uint64_t position = phase->begin + (index - phase->perm_offset);
     while (n > 0) {
         const uint64_t end = load_pool(epoch, phase_index, position, p);
+        if (end == 0)
+            return false;
         const uint32_t m = (uint32_t)fby__min_u64(n, end - position);
         memcpy(out_item, p->item + (position - p->begin), m * sizeof *out_item);
         memcpy(out_sample, p->sample + (position - p->begin), m * sizeof *out_sample);
@@ -165,4 +189,5 @@ void fby__epoch_resolve_pooled(const fby__epoch *epoch, uint32_t phase_index, ui
         out_sample += m;
         n -= m;
     }
+    return true;
 }

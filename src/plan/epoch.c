@@ -238,7 +238,7 @@ static uint32_t cut_phases(fby__epoch *epoch, const uint32_t *stream_items, fby_
                 if (phases) {
                     uint64_t start = 0;
                     if (plan->slice_samples) /* items that were joined leave a gap behind the phase's */
-                        phase.n_items = fby__plan_merge_items(epoch->items + k, end - k);
+                        (void)fby__plan_merge_items(epoch->items + k, &phase.n_items); /* whether it was cancelled is asked again */
                     for (uint32_t j = k; j < k + phase.n_items; j++) {
                         epoch->items[j].start = start;
                         start += epoch->items[j].hi - epoch->items[j].lo;
@@ -427,8 +427,8 @@ static bool choose_spans(fby__epoch *epoch, uint32_t first, uint32_t end)
         }
         epoch->n_available += key->samples;
     }
-    epoch->n_spans = fby__plan_merge_items(epoch->spans, n);
-    return true;
+    epoch->n_spans = n;
+    return fby__plan_merge_items(epoch->spans, &epoch->n_spans);
 }
 
 /* What the epoch draws. False when out of memory. */

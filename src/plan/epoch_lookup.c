@@ -9,22 +9,23 @@
 
 #include <assert.h>
 
-void fby__epoch_resolve_in(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, fby__pool_scratch *scratch,
+bool fby__epoch_resolve_in(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, fby__pool_scratch *scratch,
                            uint32_t *out_item, uint64_t *out_sample)
 {
     if (epoch->mix) {
         fby__mix_resolve(epoch, phase, index, n, out_item, out_sample);
     } else if (epoch->plan->pool_samples) {
         assert(scratch);
-        fby__epoch_resolve_pooled(epoch, phase, index, n, scratch, out_item, out_sample);
+        return fby__epoch_resolve_pooled(epoch, phase, index, n, scratch, out_item, out_sample);
     } else {
         fby__epoch_resolve_permuted(epoch, phase, index, n, out_item, out_sample);
     }
+    return true;
 }
 
 void fby__epoch_resolve(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, uint32_t *out_item, uint64_t *out_sample)
 {
-    fby__epoch_resolve_in(epoch, phase, index, n, NULL, out_item, out_sample);
+    (void)fby__epoch_resolve_in(epoch, phase, index, n, NULL, out_item, out_sample); /* without pools it always does */
 }
 
 uint64_t fby__epoch_phase_key(const fby__epoch *epoch, const fby__plan_phase *phase)

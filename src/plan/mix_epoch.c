@@ -16,6 +16,7 @@
 #include "base/cancel.h"
 #include "base/checked.h"
 #include "base/random.h"
+#include "base/sort.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -285,13 +286,13 @@ static fby_status list_phases(fby__epoch *epoch, fby_error *err)
     for (uint32_t i = 0; i < mix->deal.n; i++)
         for (uint32_t s = 0; s < epoch->n_streams && !fby__cancelled(); s++)
             list_source(epoch, i, s, list);
-    const fby_status status = fby__cancel_check(err);
+    fby_status status = fby__cancel_check(err);
+    if (status == FBY_OK)
+        status = fby__sort(list, epoch->n_phases, sizeof *list, compare_listed, err);
     if (status != FBY_OK) {
         fby__free(list);
         return status;
     }
-    if (epoch->n_phases > 1)
-        qsort(list, epoch->n_phases, sizeof *list, compare_listed);
     const uint64_t limit = fby__mix_has_destinations(epoch->plan) ? fby__mix_reach_limit(epoch->plan) : UINT64_MAX;
     for (uint32_t i = 0; i < epoch->n_phases; i++) {
         epoch->phases[i] = list[i].phase;

@@ -51,7 +51,8 @@ static void tally_piece(const fby__epoch *epoch, const fby__plan_piece *piece, t
     source->here += piece->n;
     for (uint32_t done = 0; done < piece->n && !fby__cancelled_at(done);) {
         uint32_t n = piece->n - done < CHUNK ? piece->n - done : CHUNK;
-        fby__epoch_resolve_in(epoch, piece->phase, piece->index + done, n, t->pool, item, sample);
+        if (!fby__epoch_resolve_in(epoch, piece->phase, piece->index + done, n, t->pool, item, sample))
+            return; /* cancelled, which the caller asks */
         if (epoch->plan->lengths) {
             fby__epoch_lengths(epoch, piece->phase, item, sample, n, length);
             tally_lengths(length, n, t, source);

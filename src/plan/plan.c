@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "base/sort.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -204,7 +205,11 @@ static fby_status bound_parts(fby__plan *plan, fby_error *err)
         return fby__fail_nomem(err, "the parts of a plan");
     for (uint32_t f = 0; f < plan->n_units; f++)
         samples[f] = plan->units[f].samples;
-    qsort(samples, plan->n_units, sizeof *samples, compare_samples);
+    const fby_status sorted = fby__sort(samples, plan->n_units, sizeof *samples, compare_samples, err);
+    if (sorted != FBY_OK) {
+        fby__free(samples);
+        return sorted;
+    }
     uint32_t most = 0, least = UINT32_MAX, first, end;
     for (uint32_t part = 0; part < plan->n_parts; part++) {
         fby__plan_part_range(plan, part, &first, &end);

@@ -304,8 +304,8 @@ void fby__pool_scratch_destroy(fby__pool_scratch *scratch); /* NULL is fine */
 bool fby__plan_has_pools(const fby__plan *plan);            /* length buckets: resolving needs a scratch */
 size_t fby__plan_pool_bytes(const fby__plan *plan);         /* of such a scratch */
 
-/** As fby__epoch_resolve, for any plan. `scratch` may be NULL where the plan has no pools. */
-void fby__epoch_resolve_in(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, fby__pool_scratch *scratch,
+/** As fby__epoch_resolve, for any plan. `scratch` may be NULL where the plan has no pools. False: cancelled while a pool was sorted. */
+bool fby__epoch_resolve_in(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, fby__pool_scratch *scratch,
                            uint32_t *out_item, uint64_t *out_sample);
 
 /**

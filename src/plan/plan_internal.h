@@ -100,8 +100,8 @@ static inline uint64_t fby__plan_phase_aim(const fby__plan *plan, uint64_t s)
 }
 /** The slices of an epoch's blocks, n of them, in their order. False when out of memory, or cancelled. */
 bool fby__epoch_order_slices(const fby__epoch *epoch, uint64_t key, fby__plan_item *out, uint32_t n);
-/** Sorts items by block and joins those that follow one another; returns how many are left. */
-uint32_t fby__plan_merge_items(fby__plan_item *items, uint32_t n);
+/** Sorts items by block and joins those that follow one another: *io_n are left. False when cancelled: then they are all there, in some order. */
+bool fby__plan_merge_items(fby__plan_item *items, uint32_t *io_n);
 /** An epoch of a plan with batches by rows, up to its phases and guides. */
 fby_status fby__epoch_create_uncut(const fby__plan *plan, uint64_t number, const uint64_t *borders, fby__epoch **out, fby_error *err);
 /** Lists each stream's phases by position, which they are sorted by within a stream. */
@@ -125,7 +125,8 @@ uint32_t fby__epoch_slot_of_stream(const fby__epoch *epoch, uint32_t s, uint64_t
 void fby__epoch_window(const fby__epoch *epoch, uint32_t s, uint64_t b, uint64_t *lo, uint64_t *hi);
 void fby__epoch_resolve_permuted(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, uint32_t *out_item,
                                  uint64_t *out_sample);
-void fby__epoch_resolve_pooled(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, fby__pool_scratch *scratch,
+/** False when cancelled. */
+bool fby__epoch_resolve_pooled(const fby__epoch *epoch, uint32_t phase, uint64_t index, uint32_t n, fby__pool_scratch *scratch,
                                uint32_t *out_item, uint64_t *out_sample);
 void fby__epoch_lengths(const fby__epoch *epoch, uint32_t phase, const uint32_t *item, const uint64_t *sample, uint32_t n, uint32_t *out);
 static inline fby__epoch_counts fby__epoch_counts_of(const fby__epoch *e)

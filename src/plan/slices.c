@@ -57,7 +57,11 @@ static fby_status take_shares(const fby__plan *plan, shares *out, fby_error *err
         return fby__fail_nomem(err, "the files of a plan");
     for (uint32_t f = 0; f < plan->n_files; f++)
         samples[f] = plan->files[f].samples;
-    qsort(samples, plan->n_files, sizeof *samples, compare_samples);
+    const fby_status sorted = fby__sort(samples, plan->n_files, sizeof *samples, compare_samples, err);
+    if (sorted != FBY_OK) {
+        fby__free(samples);
+        return sorted;
+    }
     uint32_t n = plan->n_files, first, end;
     for (uint32_t part = 0; plan->has_parts && part < plan->n_parts; part++) {
         fby__plan_part_range(plan, part, &first, &end);
@@ -224,15 +228,17 @@ static int compare_items(const void *pa, const void *pb)
     return a->lo < b->lo ? -1 : a->lo > b->lo;
 }
 
-uint32_t fby__plan_merge_items(fby__plan_item *items, uint32_t n)
+bool fby__plan_merge_items(fby__plan_item *items, uint32_t *io_n)
 {
-    qsort(items, n, sizeof *items, compare_items);
     uint32_t last = 0;
-    for (uint32_t i = 1; i < n; i++) {
+    if (fby__sort(items, *io_n, sizeof *items, compare_items, NULL) != FBY_OK)
+        return false;
+    for (uint32_t i = 1; i < *io_n; i++) {
         if (items[i].block == items[last].block && items[i].lo == items[last].hi)
             items[last].hi = items[i].hi;
         else
             items[++last] = items[i];
     }
-    return last + 1;
+    *io_n = last + 1;
+    return true;
 }

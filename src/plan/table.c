@@ -62,11 +62,10 @@ static void cut_span(cutter *c, uint32_t phase_index, uint64_t begin, uint64_t e
     uint64_t sample[CHUNK];
     for (uint64_t at = begin; at < end && !c->failed && c->epoch->n_batches < c->wanted;) {
         const uint32_t m = (uint32_t)fby__min_u64(CHUNK, end - at);
-        if (fby__cancelled()) {
-            c->failed = true;
+        c->failed = fby__cancelled() ||
+                    !fby__epoch_resolve_in(c->epoch, phase_index, phase->perm_offset + at - phase->begin, m, c->pool, item, sample);
+        if (c->failed)
             return;
-        }
-        fby__epoch_resolve_in(c->epoch, phase_index, phase->perm_offset + at - phase->begin, m, c->pool, item, sample);
         fby__epoch_lengths(c->epoch, phase_index, item, sample, m, length);
         for (uint32_t i = 0; i < m; i++) {
             if (c->n == plan->share || (c->n > 0 && length[i] > plan->batch_elements - fby__min_u64(c->rows, plan->batch_elements)))

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/clock.h"
+#include "base/sort.h"
 #include "trace/events.h"
 
 #include <stdlib.h>
@@ -106,8 +107,7 @@ static fby_status list_ranges(fby__read *read, bool mapped, size_t *out_ranges, 
         for (size_t k = 0; k < 2 + s->n_chunks; k++)
             FBY__TRY(add_range(read, fby__source_range(s, k), &n, err));
     }
-    if (n > 1)
-        qsort((void *)read->order, n, sizeof *read->order, by_offset);
+    FBY__TRY(fby__sort((void *)read->order, n, sizeof *read->order, by_offset, err));
     *out_ranges = n;
     *out_requests = n_requests;
     return FBY_OK;

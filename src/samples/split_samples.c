@@ -152,11 +152,10 @@ static fby_status read_classes(classes *k, const fby__splitting *p, fby_error *e
         return fby__fail_nomem(err, "the classes");
     for (size_t i = 0; i < k->n; i++)
         order[i] = &k->list[i];
-    qsort((void *)order, k->n, sizeof *order, by_value);
-    fby_status status = FBY_OK;
-    for (size_t i = 0; i < k->n; i++) {
+    fby_status status = fby__sort((void *)order, k->n, sizeof *order, by_value, err);
+    for (size_t i = 0; i < k->n && status == FBY_OK; i++) {
         k->list[order[i] - k->list].rank = (uint32_t)i;
-        if (order[i]->n < p->n_splits && status == FBY_OK)
+        if (order[i]->n < p->n_splits)
             status =
                 fby__fail(err, FBY_E_ARG,
                           "stratify: '%s' is %s in %llu sample%s, and there are %zu splits: leave such classes out (select, exclude), or "

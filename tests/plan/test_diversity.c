@@ -274,7 +274,7 @@ static void length_buckets_keep_the_cap(void **state)
                     uint32_t item[64], length[64], block[64], least = UINT32_MAX, most = 0;
                     uint64_t sample[64];
                     assert_true(pieces[p].n <= 64);
-                    fby__epoch_resolve_in(epoch, pieces[p].phase, pieces[p].index, pieces[p].n, pool, item, sample);
+                    assert_true(fby__epoch_resolve_in(epoch, pieces[p].phase, pieces[p].index, pieces[p].n, pool, item, sample));
                     for (uint32_t i = 0; i < pieces[p].n; i++) {
                         block[i] = epoch->phases[pieces[p].phase].items[item[i]].block;
                         assert_true(sample[i] < counts[block[i]]);

@@ -62,7 +62,7 @@ static void read_batch(const fby__epoch *epoch, uint64_t b, fby__pool_scratch *p
         const fby__plan_phase *phase = &epoch->phases[pieces[p].phase];
         assert_int_equal(pieces[p].slot, out->n);
         assert_true(out->n + pieces[p].n <= 4096);
-        fby__epoch_resolve_in(epoch, pieces[p].phase, pieces[p].index, pieces[p].n, pool, item, out->sample + out->n);
+        assert_true(fby__epoch_resolve_in(epoch, pieces[p].phase, pieces[p].index, pieces[p].n, pool, item, out->sample + out->n));
         for (uint32_t i = 0; i < pieces[p].n; i++) {
             const fby__plan_item *it = &phase->items[item[i]];
             const uint64_t k = out->n + i;
@@ -285,6 +285,57 @@ static void the_order_of_buckets_never_changes(void **state)
     }
 }
 
+static _Thread_local fby_cancel *set_by_lengths; /* a pool that asks for lengths is cancelled */
+
+static void lengths_that_cancel(const void *user, const uint32_t *block, const uint64_t *sample, uint32_t n, uint32_t *out)
+{
+    lengths(user, block, sample, n, out);
+    if (set_by_lengths)
+        fby_cancel_set(set_by_lengths);
+}
+
+static void a_pool_whose_sorting_is_cancelled_is_sorted_anew(void **state)
+{
+    (void)state;
+    uint64_t counts[4] = {5000, 5000, 5000, 5000}, mean = 50;
+    const fby__plan_opts o = {.seed = 1,
+                              .global_batch = 32,
+                              .superbatch_samples = 20000,
+                              .streams = 1,
+                              .world_size = 1,
+                              .lengths = lengths_that_cancel,
+                              .lengths_user = &mean,
+                              .bucket_samples = 8192};
+    fby__plan *plan;
+    fby__epoch *epoch;
+    fby__pool_scratch *pool, *again;
+    static batch before, after;
+    uint64_t first[64], last[64];
+    assert_int_equal(fby__plan_create(counts, 4, &o, &plan, NULL), FBY_OK);
+    assert_int_equal(fby__epoch_create(plan, 0, &epoch, NULL), FBY_OK);
+    assert_int_equal(fby__pool_scratch_create(plan, &pool, NULL), FBY_OK);
+    assert_int_equal(fby__pool_scratch_create(plan, &again, NULL), FBY_OK);
+    read_batch(epoch, 3, again, mean, &before, first, last);
+    fby_cancel *token = fby_cancel_create(), *outer = fby_cancel_use(token);
+    fby__plan_piece piece;
+    uint32_t item[32];
+    uint64_t sample[32];
+    assert_int_equal(fby__epoch_pieces(epoch, 3, &piece, 1), 1);
+    set_by_lengths = token;
+    assert_false(fby__epoch_resolve_in(epoch, piece.phase, piece.index, piece.n, pool, item, sample));
+    set_by_lengths = NULL;
+    (void)fby_cancel_use(outer);
+    fby_cancel_destroy(token);
+    read_batch(epoch, 3, pool, mean, &after, first, last);
+    assert_int_equal(before.n, after.n);
+    assert_memory_equal(before.block, after.block, before.n * sizeof *before.block);
+    assert_memory_equal(before.sample, after.sample, before.n * sizeof *before.sample);
+    fby__pool_scratch_destroy(pool);
+    fby__pool_scratch_destroy(again);
+    fby__epoch_destroy(epoch);
+    fby__plan_destroy(plan);
+}
+
 static const uint32_t *million; /* a length for every sample of one file's block of 1000 */
 
 static void from_array(const void *user, const uint32_t *block, const uint64_t *sample, uint32_t n, uint32_t *out)
@@ -450,6 +501,7 @@ int main(void)
         cmocka_unit_test(every_sample_comes_once_in_batches_within_the_limits_on_any_number_of_ranks),
         cmocka_unit_test(buckets_waste_little_and_change_neither_samples_nor_superbatches),
         cmocka_unit_test(the_order_of_buckets_never_changes),
+        cmocka_unit_test(a_pool_whose_sorting_is_cancelled_is_sorted_anew),
         cmocka_unit_test(the_table_of_a_million_samples_takes_no_time),
         cmocka_unit_test(options_that_do_not_fit_are_refused_with_the_reason),
         cmocka_unit_test(a_failed_allocation_is_reported_and_leaks_nothing),

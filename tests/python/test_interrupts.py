@@ -186,9 +186,23 @@ def test_close_by_another_thread_ends_a_wait(wide, moment):
     assert took < ENOUGH
 
 
-def test_opening_a_loader_ends(rows, moment):
-    samples = rows.groups("k")
-    again_and_again(moment, lambda: samples.loader("c", batch_size=16).close())
+OPENINGS = {
+    "groups": lambda ds: (ds.groups("k"), {}),
+    "buckets": lambda ds: (ds.groups("k"), {"bucket_samples": MIB}),
+    "parts": lambda ds: (ds.rows(), {"part": "1000 keys", "part_key": "k"}),  # a million runs of keys and more
+    "slices": lambda ds: (ds.rows(), {"max_superbatch_batches": 2}),
+}
+
+
+@pytest.mark.parametrize("opening", OPENINGS)
+def test_opening_a_loader_ends(rows, moment, opening):
+    samples, options = OPENINGS[opening](rows)
+    again_and_again(moment, lambda: samples.loader("c", batch_size=16, **options).close())
+
+
+def test_epochs_of_large_buckets_end(rows, moment):
+    with rows.groups("k").loader("c", batch_size=16, bucket_samples=MIB, framework="numpy") as loader:
+        again_and_again(moment, lambda: next(iter(loader)))
 
 
 def test_two_loaders_of_small_budgets_end(wide, moment):

@@ -8,6 +8,7 @@
  * Walks end whatever the bytes are: nodes of a B-tree do not overlap, so all that are visited may not be larger than the
  * file; nor may all the objects of one heap.
  */
+#include "base/sort.h"
 #include "format/hdf5/metadata/structure.h"
 
 #include <stdlib.h>
@@ -216,8 +217,8 @@ static fby_status walk_dense_links(fby__h5_file *f, const fby__h5_object *group,
     dense d = {.f = f, .what = "the links of a group", .left = f->end};
     FBY__TRY(fby__h5_heap_open(f, group->link_heap_address, &d.heap, err));
     fby_status status = fby__h5_btree2_walk(f, group->link_index_address, 5, &d.record_bytes, add_dense_link, &d, err);
-    if (d.n) /* the index is ordered by hash */
-        qsort(d.links, d.n, sizeof *d.links, by_name);
+    if (status == FBY_OK)
+        status = fby__sort(d.links, d.n, sizeof *d.links, by_name, err); /* the index is ordered by hash */
     for (size_t i = 0; status == FBY_OK && i < d.n; i++)
         status = fn(user, &d.links[i], err);
     fby__free(d.links);

@@ -24,6 +24,7 @@ typedef struct fby__block_panels {
     uint32_t n_spans;
     uint64_t first_sample, n_firsts; /* n_firsts > 0: panels of first rows alone hold one a sample, from that sample of the block on */
     bool few_rows;                   /* while loading: `whole` are all panels; else those of first rows alone, where there are such ones */
+    size_t own_bytes;                /* that the account was charged for the entry itself */
     const fby__plan_item *wanted;    /* n_wanted, borrowed while loading: samples whose rows are needed; NULL = all */
     uint32_t n_wanted;
 } fby__block_panels;

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "trace/events.h"
 
+#include <math.h>
 #include <string.h>
 
 /*
@@ -405,17 +406,21 @@ fby__direct_needs fby__direct_needs_of(const fby_loader *l)
     const uint64_t batches = is_possible(l) ? fby__plan_reach_limit(l->plan) : UINT64_MAX;
     if (batches > MOST_BATCHES)
         return n;
+    const uint64_t entry = fby__load_entry_bytes(l);
     for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
-        const uint64_t bytes = l->memory.cost[b].bytes;
+        const uint64_t bytes = l->memory.cost[b].bytes - entry;
         n.blocks_bytes += bytes;
         n.stage_bytes = fby__max_u64(n.stage_bytes, bytes);
     }
     n.job_bytes = n.stage_bytes + l->memory.reads_bytes + (l->memory.max_io_bytes ? fby__slab_class_bytes(l->memory.max_io_bytes) : 0);
     const uint64_t phases = fby__max_u64(2, fby__div_up_u64(2 * n.most_jobs, fby__plan_own_streams(l->plan))); /* of a stream, at once */
-    n.fixed_bytes = fby__loader_fixed_bytes(l);
     n.least = batches + batches / 4 + 2;
     n.smooth = fby__min_u64(2 * batches + 2, MOST_BATCHES);
     n.enough = fby__min_u64(batches * phases + l->config.depth, MOST_BATCHES);
+    /* Entries of the blocks whose rows are in those batches: as many as they are of all samples, and as many again. */
+    const double share = fmin(1, 2 * (double)n.enough * (double)l->config.batch_size / (double)fby__max_u64(fby__loader_samples(l), 1));
+    n.fixed_bytes = fby__loader_fixed_bytes(l) +
+                    entry * ((uint64_t)(share * (double)fby__plan_item_limit(l->plan)) + n.most_jobs + 2 * fby__plan_own_streams(l->plan));
     return n;
 }
 

@@ -173,6 +173,8 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch
 fby_status fby__loader_epoch_stop(fby_loader *l, bool finish_ahead, bool closes, fby_error *err);
 /* load.c */
 /** The cache of blocks, whose entries' data is this file's. */
+/** What an entry takes beside the memory of its panels: of blocks of a few rows, a tenth. */
+size_t fby__load_entry_bytes(const fby_loader *l);
 fby_status fby__load_cache_create(fby_loader *l, uint32_t max_entries, fby_error *err);
 fby_status fby__load_jobs_create(fby_loader *l, fby_error *err);
 void fby__load_jobs_destroy(fby_loader *l);
@@ -203,6 +205,8 @@ typedef struct fby__shared fby__shared;
 /** From now on decoded blocks are shared with loaders of this process that would decode the same. Before the first block is loaded. */
 fby_status fby__shared_join(fby_loader *l, fby_error *err);
 void fby__shared_leave(fby_loader *l); /* the cache is gone. One that did not join is fine */
+/** What is kept of a block that was offered, beside its memory. */
+size_t fby__shared_body_bytes(uint32_t n_panels);
 /** An entry has become ready: others may take what it holds, if that is all of its rows. */
 void fby__shared_offer_locked(fby_loader *l, fby__cache_entry *e);
 /**

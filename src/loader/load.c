@@ -19,9 +19,17 @@ static bool init_panels(void *user, fby__block_panels *p)
     return p->panels && p->overflow;
 }
 
+size_t fby__load_entry_bytes(const fby_loader *l)
+{
+    const fby__block_panels *p = NULL;
+    return fby__alloc_bytes(sizeof(fby__cache_entry)) + fby__alloc_bytes(l->outputs.max_panels * sizeof *p->panels) +
+           fby__alloc_bytes(l->outputs.max_panels * sizeof *p->overflow) + fby__shared_body_bytes(l->outputs.max_panels);
+}
+
 static void clear_panels(void *user, fby__block_panels *p)
 {
     fby_loader *l = user;
+    fby__account_discharge(l->engine.account, p->own_bytes);
     fby__shared_drop(l, p);
     fby__slab_free(l->engine.account, &p->memory);
     fby__slab_free(l->engine.account, &p->whole);

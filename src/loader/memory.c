@@ -60,10 +60,10 @@ static size_t slice_bytes(const fby__loader_source *in, uint32_t block, uint64_t
     uint64_t begin, end;
     const fby__thin thin = in->cost[block].thin;
     if (lo == hi || thin.rows || !thin.samples)
-        return fby__slab_class_bytes(range_bytes(in, block, lo, hi));
+        return fby__slab_class_bytes(range_bytes(in, block, lo, hi)) + fby__load_entry_bytes(in->loader);
     fby__samples_range(in->samples, block, lo, hi, &begin, &end);
     const fby__room room = fby__thin_room(in, block, end - begin, fby__thin_of(in, block, begin, end, NULL, 0));
-    return slab_bytes(room.stays) + slab_bytes(room.kept);
+    return slab_bytes(room.stays) + slab_bytes(room.kept) + fby__load_entry_bytes(in->loader);
 }
 
 /*
@@ -73,7 +73,7 @@ static size_t slice_bytes(const fby__loader_source *in, uint32_t block, uint64_t
 static uint64_t span_bytes(const fby__loader_source *in, const fby__plan_span *span)
 {
     const size_t bytes = range_bytes(in, span->block, span->lo, span->hi);
-    return bytes + bytes / 8 + (in->has_firsts ? 2 : 1) * fby__slab_class_bytes(1);
+    return bytes + bytes / 8 + (in->has_firsts ? 2 : 1) * fby__slab_class_bytes(1) + fby__load_entry_bytes(in->loader);
 }
 
 /* All blocks of the part with the most bytes, or all its spans; without parts, of everything. */
@@ -159,7 +159,8 @@ static uint64_t cut_bytes(const fby__loader_source *in, uint64_t streams, uint64
         return 0;
     const size_t halo = fby__loader_entry_bytes(in, 0, fby_samples_max_rows(in->samples));
     const uint64_t rounded = fby__min_u64(live / 8, streams * largest / 4),
-                   parts = rounded + streams * (2 * (uint64_t)fby__slab_class_bytes(1) + fby__slab_class_bytes(halo));
+                   parts = rounded + streams * (2 * (uint64_t)fby__slab_class_bytes(1) + fby__slab_class_bytes(halo) +
+                                                fby__load_entry_bytes(in->loader));
     return in->n_variable ? streams * largest : fby__min_u64(streams * largest, parts);
 }
 
@@ -213,7 +214,20 @@ uint64_t fby__loader_epoch_bytes(const fby_loader *l)
 /* Of this epoch and the next. */
 uint64_t fby__loader_anew_bytes(const fby_loader *l) { return 2 * fby__plan_anew_bytes(l->plan); }
 
-/* Held from open to close, whatever the plan: the workers' scratch and arrays, the dataset's index, the orders of sources that begin anew. */
+/* What is known of blocks, the order of an epoch, of the next and of one that is made, and what the schedule keeps of one: less than one more. */
+static uint64_t order_bytes(const fby_loader *l)
+{
+    const fby__schedule *s = NULL;
+    const uint64_t blocks = l->memory.n_blocks, entries = fby__max_u64(blocks, fby__plan_item_limit(l->plan));
+    uint64_t bytes = 4 * fby__plan_epoch_bytes(l->plan) +
+                     blocks * (sizeof *l->memory.cost + sizeof *s->next_epoch_use + 2 * sizeof(uint64_t)) + /* counts, files */
+                     entries * (sizeof(void *) + 4 * sizeof(uint32_t));                                     /* the cache's tables */
+    for (uint32_t i = 0; i < l->n_sources; i++)
+        bytes += (uint64_t)l->sources[i].n_blocks * (2 * l->sources[i].n_variable * sizeof(uint64_t) + 1); /* outgrown, company */
+    return bytes;
+}
+
+/* Held from open to close, whatever the plan: the workers' scratch and arrays, the dataset's index, orders, and what is known of blocks. */
 uint64_t fby__loader_fixed_bytes(const fby_loader *l)
 {
     const fby__worker *w = NULL;
@@ -222,7 +236,7 @@ uint64_t fby__loader_fixed_bytes(const fby_loader *l)
     uint64_t arrays = l->config.batch_size * (sizeof *w->item + sizeof *w->sample + sizeof *w->block_row + sizeof *w->first_row +
                                               sizeof *w->n_rows + sizeof *w->row + sizeof *w->entry + sizeof *w->id + sizeof *w->repeats) +
                       fby__made_arrays_bytes(l) + l->outputs.made_scratch_bytes + fby__plan_pool_bytes(l->plan);
-    uint64_t sources = fby__loader_anew_bytes(l);
+    uint64_t sources = fby__loader_anew_bytes(l) + order_bytes(l);
     for (uint32_t i = 0; i < l->n_sources; i++)
         sources += fby__dataset_memory_bytes(l->sources[i].ds) + fby__samples_memory_bytes(l->sources[i].samples);
     return (uint64_t)l->config.n_threads * (l->memory.worker_bytes + arrays) + l->outputs.made_bytes + sources + n_spans * sizeof *spans;

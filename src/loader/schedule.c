@@ -34,6 +34,17 @@ static bool reserve(fby_loader *l, size_t bytes, uint64_t now, fby__slab *out)
     return true;
 }
 
+/* For the entry itself; what is delivered directly has set them aside (fby__direct_needs). */
+static size_t own_bytes(const fby_loader *l) { return l->engine.delivery->keeps_blocks ? fby__load_entry_bytes(l) : 0; }
+
+static bool reserve_entry(fby_loader *l, uint64_t now)
+{
+    while (!fby__account_reserve(l->engine.account, own_bytes(l)))
+        if (!fby__cache_evict(l->schedule.cache, now))
+            return false;
+    return true;
+}
+
 /* What is loaded at once: rows [lo, hi) of a block, or of them those that some items need. */
 typedef struct wanted {
     uint32_t block;
@@ -55,7 +66,7 @@ static size_t room_bytes(const fby_loader *l, const wanted *w)
 {
     fby__thin thin;
     const fby__room room = room_of(l, w, &thin);
-    return room.stays + room.whole + room.kept;
+    return room.stays + room.whole + room.kept + own_bytes(l);
 }
 
 /* For a phase whose ordinal is `now` and whose first batch is `batch`. */
@@ -68,12 +79,13 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     const fby__room room = room_of(l, w, &thin);
     /* What is given back after decoding comes first: else room for the rest is made of the one that the block before gave back. */
     const size_t bytes[3] = {room.whole, room.kept, room.stays};
-    bool fits = true;
     if (room.whole == 0 && !fby__is_narrow_locked(l) &&
         (*out = fby__shared_find_locked(l, block, w->lo, w->hi, fby__slab_class_bytes(room.stays), now))) {
         fby__trace_count(&l->engine.trace, FBY__COUNT_BLOCKS_CACHED, 1);
         return FBY__STARTED;
     }
+    const bool counted = reserve_entry(l, now);
+    bool fits = counted;
     for (int i = 0; i < 3 && fits; i++)
         fits = !bytes[i] || reserve(l, bytes[i], now, &slabs[i]);
     if (!fits) {
@@ -84,11 +96,14 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     if (!e) {
         for (int i = 0; i < 3; i++)
             fby__slab_free(l->engine.account, &slabs[i]);
+        if (counted)
+            fby__account_discharge(l->engine.account, own_bytes(l));
         if (!fits)
             return FBY__NOT_NOW;
         (void)fby__fail_nomem(err, "a block"); /* which is what it returns */
         return FBY__START_FAILED;
     }
+    e->data.own_bytes = own_bytes(l);
     e->data.whole = slabs[0];
     e->data.kept = slabs[1];
     e->data.memory = slabs[2];

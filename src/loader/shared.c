@@ -170,6 +170,12 @@ size_t fby__block_panels_bytes(const fby__block_panels *p, uint32_t n_panels)
     return bytes;
 }
 
+size_t fby__shared_body_bytes(uint32_t n_panels)
+{
+    const fby__block_panels *p = NULL;
+    return fby__alloc_bytes(sizeof(fby__shared) + n_panels * (sizeof *p->panels + sizeof *p->overflow));
+}
+
 void fby__shared_offer_locked(fby_loader *l, fby__cache_entry *e)
 {
     struct fby__siblings *s = l->engine.siblings;
@@ -189,7 +195,7 @@ void fby__shared_offer_locked(fby_loader *l, fby__cache_entry *e)
     body->data.overflow = overflow;
     body->bytes = fby__block_panels_bytes(p, n);
     memset(p->overflow, 0, n * sizeof *overflow);
-    *p = (fby__block_panels){.panels = p->panels, .overflow = p->overflow, .shared = body};
+    *p = (fby__block_panels){.panels = p->panels, .overflow = p->overflow, .own_bytes = p->own_bytes, .shared = body};
     pthread_mutex_lock(&s->lock);
     body->next = s->bodies[e->block];
     s->bodies[e->block] = body;
@@ -235,20 +241,23 @@ fby__cache_entry *fby__shared_find_locked(fby_loader *l, uint32_t block, uint64_
     if (!found)
         return NULL;
     /* Not under the siblings' lock: an entry that is evicted lets go of its body. What is larger than need be takes no other's place. */
-    while (!fby__account_reserve(l->engine.account, bytes))
+    const size_t entry = fby__load_entry_bytes(l);
+    while (!fby__account_reserve(l->engine.account, bytes + entry))
         if (bytes > own_bytes || !fby__cache_evict(l->schedule.cache, now))
             return NULL;
     fby__shared *body = hold(s, block, lo, hi, bytes);
     if (!body) {
-        fby__account_discharge(l->engine.account, bytes);
+        fby__account_discharge(l->engine.account, bytes + entry);
         return NULL;
     }
     fby__block_panels held = {.shared = body};
     fby__cache_entry *e = fby__cache_insert(l->schedule.cache, block, body->lo, body->hi);
     if (!e) {
         fby__shared_drop(l, &held);
+        fby__account_discharge(l->engine.account, entry);
         return NULL;
     }
+    e->data.own_bytes = entry;
     for (uint32_t i = 0; i < s->n_panels; i++) {
         e->data.panels[i] = body->data.panels[i];
         e->data.panels[i].layout = &l->sources[0].panels[i].layout; /* the maker's goes with it */

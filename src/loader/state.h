@@ -302,10 +302,11 @@ typedef struct fby__shares {
 
 /** What rows need that go straight to their batches, whatever the budget: direct.c. */
 typedef struct fby__direct_needs {
-    uint64_t least, smooth, enough;   /* batches under construction: for a phase, for two superbatches at once, all that are of use. 0: none can go */
+    uint64_t least, smooth,
+        enough; /* batches under construction: for a phase, for two superbatches at once, all that are of use. 0: none can go */
     uint64_t stage_bytes, job_bytes;  /* of a block that is loaded: decoded, and with the bytes that it is read from */
     uint64_t most_jobs, blocks_bytes; /* loaded at once; all blocks as panels */
-    uint64_t fixed_bytes;             /* fby__loader_fixed_bytes */
+    uint64_t fixed_bytes;             /* fby__loader_fixed_bytes, and what is kept of blocks that are loaded */
 } fby__direct_needs;
 
 /** Batches under construction and blocks loaded at once, of such rows. */
@@ -319,17 +320,17 @@ typedef struct fby__loader_memory {
     uint32_t max_segments; /* of any block */
     fby__block_cost *cost; /* owned: per block */
     uint64_t budget_bytes, minimum_bytes;
-    fby__memory_limits limits;    /* when the loader was opened */
-    uint64_t live_bytes;          /* of minimum_bytes: the worst superbatch */
-    uint64_t least_flight_bytes;  /* of minimum_bytes: values of samples that differ in length, in two batches in flight */
-    uint64_t flight_bytes;        /* the same in as many batches as are in flight */
-    uint64_t least_values_bytes;  /* of minimum_bytes: lists and strings of one batch of average size */
-    uint64_t everything_bytes;    /* the budget with which nothing is read twice, as it is known when the loader opens */
-    uint64_t smooth_bytes;        /* the least with which a superbatch is loaded while the one before it drains: never more than that */
-    fby__direct_needs direct;     /* what rows would need that go straight to their batches */
-    fby__direct_fit direct_fit;   /* and what the budget gives them */
-    uint64_t dense_batch_bytes;   /* size class of a batch's dense slab */
-    fby__shares wanted, shares;   /* what each could use, and has */
+    fby__memory_limits limits;   /* when the loader was opened */
+    uint64_t live_bytes;         /* of minimum_bytes: the worst superbatch */
+    uint64_t least_flight_bytes; /* of minimum_bytes: values of samples that differ in length, in two batches in flight */
+    uint64_t flight_bytes;       /* the same in as many batches as are in flight */
+    uint64_t least_values_bytes; /* of minimum_bytes: lists and strings of one batch of average size */
+    uint64_t everything_bytes;   /* the budget with which nothing is read twice, as it is known when the loader opens */
+    uint64_t smooth_bytes;       /* the least with which a superbatch is loaded while the one before it drains: never more than that */
+    fby__direct_needs direct;    /* what rows would need that go straight to their batches */
+    fby__direct_fit direct_fit;  /* and what the budget gives them */
+    uint64_t dense_batch_bytes;  /* size class of a batch's dense slab */
+    fby__shares wanted, shares;  /* what each could use, and has */
     uint64_t worker_bytes; /* reserved scratch of a worker, for all formats: pages and dictionaries of a block's columns, decompressed */
     uint64_t reads_bytes;  /* of a mixture: a read of every source, which each job is ready for */
     uint64_t max_io_bytes; /* of any block: every job has a buffer of that size */

@@ -473,6 +473,24 @@ uint64_t fby__plan_reads_of(const fby__plan *plan, uint32_t block)
     return fby__min_u64(plan->n_parts, plan->by_key.of_block[block]);
 }
 uint64_t fby__plan_item_limit(const fby__plan *plan) { return plan->mix ? fby__mix_item_limit(plan) : plan->n_slices + plan->streams; }
+
+uint64_t fby__plan_epoch_bytes(const fby__plan *plan)
+{
+    uint64_t bytes = 0;
+    if (plan->mix) { /* those of its sources, and a list of all */
+        for (uint32_t i = 0; i < plan->mix->n; i++)
+            bytes += 2 * fby__plan_epoch_bytes(plan->mix->source[i]);
+        return bytes;
+    }
+    const bool full = plan->shuffle == FBY__SHUFFLE_FULL;
+    const uint64_t all = plan->n_slices + plan->streams, own = 2 * (all * plan->n_streams / plan->streams + plan->n_streams),
+                   items = full ? all : fby__min_u64(all, own);
+    const uint64_t phases = fby__min_u64(items, 2 * plan->n / fby__max_u64(plan->phase.limit, 1) + 16 * (uint64_t)plan->n_streams);
+    bytes = items * (sizeof(fby__plan_item) + 2 * sizeof(uint32_t)) +
+            (full ? plan->n_streams : phases) * (sizeof(fby__plan_phase) + sizeof(uint32_t));
+    return bytes + (plan->has_parts || plan->draws.n ? plan->n_blocks * 2 * sizeof(uint64_t) : 0);
+}
+
 uint64_t fby__plan_counts_hash(const fby__plan *plan) { return fby__hash(plan->counts, plan->n_blocks * sizeof *plan->counts).lo; }
 
 uint64_t fby__plan_spans_hash(const fby__plan *plan) { return plan->by_key.hash; }

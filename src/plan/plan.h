@@ -338,6 +338,8 @@ void fby__epoch_destinations_end(fby__epoch *epoch, uint32_t phase);
  * NONE, and those with a source that is FULL.
  */
 bool fby__plan_has_destinations(const fby__plan *plan);
+/** What an epoch takes, at most where its phases are about as large as they may be. */
+uint64_t fby__plan_epoch_bytes(const fby__plan *plan);
 /** The most batches that a phase of any epoch reaches into, where epochs have destinations. */
 uint64_t fby__plan_reach_limit(const fby__plan *plan);
 

@@ -50,6 +50,6 @@ def test_a_name_of_a_missing_row_is_that_of_the_first(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as f:
         x = f.create_dataset("x", (1000,), "f4", chunks=(10,), fillvalue=float("nan"))
         x[:500] = 1
-    with fb.open(tmp_path / "x.h5", cache_dir="") as ds, pytest.raises(fb.DataError, match="row 500 is missing"):
+    with fb.open(tmp_path / "x.h5", cache_dir="") as ds, pytest.raises(fb.DataError, match="in row 500 "):
         for _ in ds.rows().loader({"x": fb.col("x", dtype="int32")}, batch_size=1000, shuffle=False, framework="numpy"):
             pass

@@ -12,6 +12,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 /* Rows [row, n_rows) of columns [col, n_cols). The reference. */
@@ -40,41 +42,53 @@ static void scalar(uint8_t *dst, size_t stride, const void *const *cols, size_t 
 #define TARGET_AVX2 __attribute__((target("avx2")))
 #define TARGET_AVX512 __attribute__((target("avx2,avx512f,avx512bw,avx512dq,avx512vl")))
 
-/* ---- 1 and 2 bytes: SSE2, 16 rows of 16 bytes, 8 rows of 8 uint16 ---- */
+typedef __m128i lanes;
+static inline lanes load(const void *p) { return _mm_loadu_si128(p); }
+static inline void store(void *p, lanes v) { _mm_storeu_si128(p, v); }
+#define LOW(bits) _mm_unpacklo_epi##bits
+#define HIGH(bits) _mm_unpackhi_epi##bits
+#elif defined(__aarch64__)
+typedef uint8x16_t lanes;
+static inline lanes load(const void *p) { return vld1q_u8(p); }
+static inline void store(void *p, lanes v) { vst1q_u8(p, v); }
+#define ZIP(bits, T)                                                                                                                       \
+    static inline lanes low_##bits(lanes a, lanes b) { return (lanes)vzip1q_u##bits((T)a, (T)b); }                                         \
+    static inline lanes high_##bits(lanes a, lanes b) { return (lanes)vzip2q_u##bits((T)a, (T)b); }
+ZIP(8, uint8x16_t)
+ZIP(16, uint16x8_t)
+ZIP(32, uint32x4_t)
+ZIP(64, uint64x2_t)
+#define LOW(bits) low_##bits
+#define HIGH(bits) high_##bits
+#endif
 
-static void sse2_16x16(uint8_t *dst, size_t stride, const void *const *cols, size_t row)
-{
-    __m128i a[16], b[16];
-    for (size_t c = 0; c < 16; c++)
-        a[c] = _mm_loadu_si128((const void *)((const uint8_t *)cols[c] + row));
-    /* Each round joins element i with element i + half: after four rounds of bytes, a[k] is row k. */
-    for (int round = 0; round < 4; round++) {
-        for (size_t i = 0; i < 8; i++) {
-            b[2 * i] = _mm_unpacklo_epi8(a[i], a[i + 8]);
-            b[2 * i + 1] = _mm_unpackhi_epi8(a[i], a[i + 8]);
-        }
-        memcpy(a, b, sizeof a);
+#if defined(__x86_64__) || defined(__aarch64__)
+/* n rows of n elements, which fill a register. Each round joins element i with element i + half: after the last one, a[k] is row k. */
+#define TILE(n, rounds, bits)                                                                                                              \
+    static void tile_##bits(uint8_t *dst, size_t stride, const void *const *cols, size_t row)                                              \
+    {                                                                                                                                      \
+        lanes a[n], b[n];                                                                                                                  \
+        for (size_t c = 0; c < n; c++)                                                                                                     \
+            a[c] = load((const uint8_t *)cols[c] + bits / 8 * row);                                                                        \
+        for (int round = 0; round < rounds; round++) {                                                                                     \
+            for (size_t i = 0; i < n / 2; i++) {                                                                                           \
+                b[2 * i] = LOW(bits)(a[i], a[i + n / 2]);                                                                                  \
+                b[2 * i + 1] = HIGH(bits)(a[i], a[i + n / 2]);                                                                             \
+            }                                                                                                                              \
+            memcpy(a, b, sizeof a);                                                                                                        \
+        }                                                                                                                                  \
+        for (size_t r = 0; r < n; r++)                                                                                                     \
+            store(dst + (row + r) * stride, a[r]);                                                                                         \
     }
-    for (size_t r = 0; r < 16; r++)
-        _mm_storeu_si128((void *)(dst + (row + r) * stride), a[r]);
-}
+TILE(16, 4, 8)
+TILE(8, 3, 16)
+#if defined(__aarch64__)
+TILE(4, 2, 32)
+TILE(2, 1, 64)
+#endif
+#endif
 
-static void sse2_8x8(uint8_t *dst, size_t stride, const void *const *cols, size_t row)
-{
-    __m128i a[8], b[8];
-    for (size_t c = 0; c < 8; c++)
-        a[c] = _mm_loadu_si128((const void *)((const uint8_t *)cols[c] + 2 * row));
-    for (int round = 0; round < 3; round++) {
-        for (size_t i = 0; i < 4; i++) {
-            b[2 * i] = _mm_unpacklo_epi16(a[i], a[i + 4]);
-            b[2 * i + 1] = _mm_unpackhi_epi16(a[i], a[i + 4]);
-        }
-        memcpy(a, b, sizeof a);
-    }
-    for (size_t r = 0; r < 8; r++)
-        _mm_storeu_si128((void *)(dst + (row + r) * stride), a[r]);
-}
-
+#if defined(__x86_64__)
 /* ---- 4 and 8 bytes: AVX2, 8 × 8 and 4 × 4 ---- */
 
 TARGET_AVX2 static void avx2_4(uint8_t *dst, size_t stride, const void *const *cols, size_t row)
@@ -174,6 +188,9 @@ TARGET_AVX512 static void avx512_8(uint8_t *dst, size_t stride, const void *cons
     }
 }
 
+#endif
+
+#if defined(__x86_64__) || defined(__aarch64__)
 typedef void (*tile_fn)(uint8_t *dst, size_t stride, const void *const *cols, size_t row);
 
 /* Whole tiles, then the reference for the rest. */
@@ -206,10 +223,19 @@ void fby__interleave(uint8_t *dst, size_t dst_stride, const void *const *cols, s
         }
     } else if (fby__cpu_has_avx2()) {
         switch (elem_bytes) {
-        case 1: tiled(dst, dst_stride, cols, n_cols, n_rows, 1, sse2_16x16, 16, 16); return;
-        case 2: tiled(dst, dst_stride, cols, n_cols, n_rows, 2, sse2_8x8, 8, 8); return;
+        case 1: tiled(dst, dst_stride, cols, n_cols, n_rows, 1, tile_8, 16, 16); return;
+        case 2: tiled(dst, dst_stride, cols, n_cols, n_rows, 2, tile_16, 8, 8); return;
         case 4: tiled(dst, dst_stride, cols, n_cols, n_rows, 4, avx2_4, 8, 8); return;
         default: tiled(dst, dst_stride, cols, n_cols, n_rows, 8, avx2_8, 4, 4); return;
+        }
+    }
+#elif defined(__aarch64__)
+    if (fby__cpu_has_neon()) {
+        switch (elem_bytes) {
+        case 1: tiled(dst, dst_stride, cols, n_cols, n_rows, 1, tile_8, 16, 16); return;
+        case 2: tiled(dst, dst_stride, cols, n_cols, n_rows, 2, tile_16, 8, 8); return;
+        case 4: tiled(dst, dst_stride, cols, n_cols, n_rows, 4, tile_32, 4, 4); return;
+        default: tiled(dst, dst_stride, cols, n_cols, n_rows, 8, tile_64, 2, 2); return;
         }
     }
 #endif

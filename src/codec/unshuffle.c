@@ -1,7 +1,7 @@
 /*
- * Unshuffle by bytes and by bits: rows of equal significance become elements. A transposition either way, done in registers: 32
- * columns of 8 rows of bytes are interleaved by three rounds of unpacking, and 8 rows of bits change places with columns by three
- * rounds of masked exchange before that.
+ * Unshuffle by bytes and by bits: rows of equal significance become elements. A transposition either way, done in registers: the
+ * columns of 8 rows of bytes are interleaved by three rounds of unpacking (NEON: by its stores), and 8 rows of bits change places with
+ * columns by three rounds of masked exchange before that.
  *
  * Every variant reads and writes exactly the bytes stated. Elements of sizes without a kernel of their own are assembled from
  * words of 8 and 4 bytes and single bytes, in blocks that stay in the first-level cache.
@@ -9,10 +9,16 @@
 #include "codec/filter_impl.h"
 
 #include "base/cpu.h"
+#include "base/neon.h"
 
+/* Columns that a register holds, and what functions need that use it. */
 #if defined(__x86_64__)
 #include <immintrin.h>
-#define TARGET_AVX2 __attribute__((target("avx2")))
+#define TARGET __attribute__((target("avx2")))
+enum { LANES = 32 };
+#elif defined(__aarch64__)
+#define TARGET
+enum { LANES = 16 };
 #endif
 
 enum { CACHE_BYTES = 16384 };
@@ -56,17 +62,17 @@ static void scalar(const uint8_t *src, uint8_t *dst, size_t count, size_t begin,
 #if defined(__x86_64__)
 /* ---- bytes: AVX2, 32 elements at a time ---- */
 
-TARGET_AVX2 static inline __m256i load(const uint8_t *p) { return _mm256_loadu_si256((const void *)p); }
-TARGET_AVX2 static inline void store(uint8_t *p, __m256i v) { _mm256_storeu_si256((void *)p, v); }
+TARGET static inline __m256i load(const uint8_t *p) { return _mm256_loadu_si256((const void *)p); }
+TARGET static inline void store(uint8_t *p, __m256i v) { _mm256_storeu_si256((void *)p, v); }
 
 /*
  * Past the caches: p is a multiple of 32. Elements that are gathered much later are not worth the lines that they would first read
  * from memory and then push out; of a block of 256 KiB that is more than the interleaving itself costs.
  */
-TARGET_AVX2 static inline void stream(uint8_t *p, __m256i v) { _mm256_stream_si256((void *)p, v); }
+TARGET static inline void stream(uint8_t *p, __m256i v) { _mm256_stream_si256((void *)p, v); }
 
 /* v[0 … 3]: 32 columns of 4 rows. Then v[m] holds the columns 4m … 4m+3 in its lower half, 16 + 4m … in its upper. */
-TARGET_AVX2 static inline void interleave4(__m256i *v)
+TARGET static inline void interleave4(__m256i *v)
 {
     const __m256i a = _mm256_unpacklo_epi8(v[0], v[1]), b = _mm256_unpackhi_epi8(v[0], v[1]);
     const __m256i c = _mm256_unpacklo_epi8(v[2], v[3]), d = _mm256_unpackhi_epi8(v[2], v[3]);
@@ -77,7 +83,7 @@ TARGET_AVX2 static inline void interleave4(__m256i *v)
 }
 
 /* The same for 8 rows: v[m] then holds the columns 2m, 2m+1 | 16 + 2m, 17 + 2m. */
-TARGET_AVX2 static inline void interleave8(__m256i *v)
+TARGET static inline void interleave8(__m256i *v)
 {
     __m256i w[8];
     memcpy(w, v, sizeof w);
@@ -90,7 +96,7 @@ TARGET_AVX2 static inline void interleave8(__m256i *v)
 }
 
 /* The lower halves of n registers (n even), then the upper ones, to consecutive addresses. */
-TARGET_AVX2 static inline void store_halves(uint8_t *to, const __m256i *v, size_t n, bool streaming)
+TARGET static inline void store_halves(uint8_t *to, const __m256i *v, size_t n, bool streaming)
 {
     for (size_t m = 0; m < n; m += 2) {
         const __m256i low = _mm256_permute2x128_si256(v[m], v[m + 1], 0x20), high = _mm256_permute2x128_si256(v[m], v[m + 1], 0x31);
@@ -104,7 +110,7 @@ TARGET_AVX2 static inline void store_halves(uint8_t *to, const __m256i *v, size_
     }
 }
 
-TARGET_AVX2 static inline size_t avx2_2(const uint8_t *src, uint8_t *dst, size_t count, bool streaming)
+TARGET static inline size_t avx2_2(const uint8_t *src, uint8_t *dst, size_t count, bool streaming)
 {
     size_t i = 0;
     for (; i + 32 <= count; i += 32) {
@@ -115,7 +121,7 @@ TARGET_AVX2 static inline size_t avx2_2(const uint8_t *src, uint8_t *dst, size_t
     return i;
 }
 
-TARGET_AVX2 static inline size_t avx2_4(const uint8_t *src, uint8_t *dst, size_t count, bool streaming)
+TARGET static inline size_t avx2_4(const uint8_t *src, uint8_t *dst, size_t count, bool streaming)
 {
     size_t i = 0;
     for (; i + 32 <= count; i += 32) {
@@ -128,7 +134,7 @@ TARGET_AVX2 static inline size_t avx2_4(const uint8_t *src, uint8_t *dst, size_t
     return i;
 }
 
-TARGET_AVX2 static inline size_t avx2_8(const uint8_t *src, uint8_t *dst, size_t count, bool streaming)
+TARGET static inline size_t avx2_8(const uint8_t *src, uint8_t *dst, size_t count, bool streaming)
 {
     size_t i = 0;
     for (; i + 32 <= count; i += 32) {
@@ -141,7 +147,7 @@ TARGET_AVX2 static inline size_t avx2_8(const uint8_t *src, uint8_t *dst, size_t
     return i;
 }
 
-TARGET_AVX2 static size_t avx2_16(const uint8_t *src, uint8_t *dst, size_t count)
+TARGET static size_t avx2_16(const uint8_t *src, uint8_t *dst, size_t count)
 {
     size_t i = 0;
     for (; i + 32 <= count; i += 32) {
@@ -163,14 +169,14 @@ TARGET_AVX2 static size_t avx2_16(const uint8_t *src, uint8_t *dst, size_t count
 }
 
 /* Elements of 3 bytes: the compiler's own interleaving, with the shuffles of AVX2. */
-TARGET_AVX2 static size_t avx2_3(const uint8_t *src, uint8_t *dst, size_t count)
+TARGET static size_t avx2_3(const uint8_t *src, uint8_t *dst, size_t count)
 {
     join(src, dst, count, 0, count, 3);
     return count;
 }
 
 /* 8 rows of 32 columns to words of 8 bytes, `stride` apart. */
-TARGET_AVX2 static void words8(const uint8_t *rows, size_t count, uint8_t *to, size_t stride)
+TARGET static void words8(const uint8_t *rows, size_t count, uint8_t *to, size_t stride)
 {
     __m256i v[8];
     for (size_t k = 0; k < 8; k++)
@@ -186,7 +192,7 @@ TARGET_AVX2 static void words8(const uint8_t *rows, size_t count, uint8_t *to, s
 }
 
 /* 4 rows of 32 columns to words of 4 bytes. */
-TARGET_AVX2 static void words4(const uint8_t *rows, size_t count, uint8_t *to, size_t stride)
+TARGET static void words4(const uint8_t *rows, size_t count, uint8_t *to, size_t stride)
 {
     __m256i v[4];
     for (size_t k = 0; k < 4; k++)
@@ -202,18 +208,41 @@ TARGET_AVX2 static void words4(const uint8_t *rows, size_t count, uint8_t *to, s
     }
 }
 
-/* Whole groups of 32 elements of any size. */
-TARGET_AVX2 static size_t avx2_any(const uint8_t *src, uint8_t *dst, size_t count, size_t element)
+#elif defined(__aarch64__)
+/* ---- bytes: NEON, 16 elements at a time ---- */
+
+/* 8 rows of 16 columns to words of 8 bytes, `stride` apart. */
+static void words8(const uint8_t *rows, size_t count, uint8_t *to, size_t stride)
 {
-    const size_t whole = count / 32 * 32, step = elements_in_cache(element);
+    uint8_t joined[8 * LANES];
+    (void)fby__neon_join(rows, count, 8, joined, LANES);
+    for (size_t c = 0; c < LANES; c++)
+        memcpy(to + c * stride, joined + 8 * c, 8);
+}
+
+/* 4 rows of 16 columns to words of 4 bytes. */
+static void words4(const uint8_t *rows, size_t count, uint8_t *to, size_t stride)
+{
+    uint8_t joined[4 * LANES];
+    (void)fby__neon_join(rows, count, 4, joined, LANES);
+    for (size_t c = 0; c < LANES; c++)
+        memcpy(to + c * stride, joined + 4 * c, 4);
+}
+#endif
+
+#if defined(TARGET)
+/* Whole groups of LANES elements of any size. */
+TARGET static size_t joined_any(const uint8_t *src, uint8_t *dst, size_t count, size_t element)
+{
+    const size_t whole = count / LANES * LANES, step = elements_in_cache(element);
     for (size_t begin = 0; begin < whole;) {
         const size_t end = whole - begin < step ? whole : begin + step;
         size_t k = 0;
         for (; k + 8 <= element; k += 8)
-            for (size_t i = begin; i < end; i += 32)
+            for (size_t i = begin; i < end; i += LANES)
                 words8(src + k * count + i, count, dst + i * element + k, element);
         for (; k + 4 <= element; k += 4)
-            for (size_t i = begin; i < end; i += 32)
+            for (size_t i = begin; i < end; i += LANES)
                 words4(src + k * count + i, count, dst + i * element + k, element);
         join_rows(src, dst, count, begin, end, element, k, element);
         begin = end;
@@ -224,7 +253,7 @@ TARGET_AVX2 static size_t avx2_any(const uint8_t *src, uint8_t *dst, size_t coun
 
 #if defined(__x86_64__)
 /* Two loops a size, so that neither asks what kind of store it is at every element. */
-TARGET_AVX2 static size_t avx2(const uint8_t *src, uint8_t *dst, size_t count, size_t element, bool streaming)
+TARGET static size_t avx2(const uint8_t *src, uint8_t *dst, size_t count, size_t element, bool streaming)
 {
     switch (element) {
     case 2: return streaming ? avx2_2(src, dst, count, true) : avx2_2(src, dst, count, false);
@@ -232,8 +261,14 @@ TARGET_AVX2 static size_t avx2(const uint8_t *src, uint8_t *dst, size_t count, s
     case 4: return streaming ? avx2_4(src, dst, count, true) : avx2_4(src, dst, count, false);
     case 8: return streaming ? avx2_8(src, dst, count, true) : avx2_8(src, dst, count, false);
     case 16: return avx2_16(src, dst, count);
-    default: return avx2_any(src, dst, count, element);
+    default: return joined_any(src, dst, count, element);
     }
+}
+#elif defined(__aarch64__)
+static size_t neon(const uint8_t *src, uint8_t *dst, size_t count, size_t element)
+{
+    const size_t done = fby__neon_join(src, count, element, dst, count);
+    return done ? done : joined_any(src, dst, count, element);
 }
 #endif
 
@@ -255,7 +290,11 @@ void fby__unshuffle(const uint8_t *src, uint8_t *dst, size_t n, size_t element_b
             _mm_sfence(); /* such stores are not ordered with what publishes them */
     }
 #else
-    (void)streaming; /* no variant has such stores */
+    (void)streaming; /* no other variant has such stores */
+#endif
+#if defined(__aarch64__)
+    if (fby__cpu_has_neon())
+        done = neon(src, dst, count, element_bytes);
 #endif
     scalar(src, dst, count, done, element_bytes);
     memcpy(dst + count * element_bytes, src + count * element_bytes, n % element_bytes);
@@ -298,7 +337,7 @@ static void bits_scalar(const uint8_t *rows, size_t stride, uint8_t *dst, size_t
         (a) = _mm256_xor_si256(a, _mm256_slli_epi16(t, shift));                                                                            \
     } while (0)
 
-TARGET_AVX2 static void bits_avx2_256(const uint8_t *rows, size_t stride, uint8_t *dst)
+TARGET static void bits_lanes(const uint8_t *rows, size_t stride, uint8_t *dst)
 {
     const __m256i mask1 = _mm256_set1_epi8(0x55), mask2 = _mm256_set1_epi8(0x33), mask4 = _mm256_set1_epi8(0x0f);
     __m256i v[8];
@@ -315,22 +354,47 @@ TARGET_AVX2 static void bits_avx2_256(const uint8_t *rows, size_t stride, uint8_
     interleave8(v);
     store_halves(dst, v, 8, false);
 }
+#elif defined(__aarch64__)
+#define EXCHANGE(a, b, shift, mask)                                                                                                        \
+    do {                                                                                                                                   \
+        const uint8x16_t t = vandq_u8(veorq_u8(vshrq_n_u8(a, shift), b), vdupq_n_u8(mask));                                                \
+        (b) = veorq_u8(b, t);                                                                                                              \
+        (a) = veorq_u8(a, vshlq_n_u8(t, shift));                                                                                           \
+    } while (0)
 
-TARGET_AVX2 static void bits_avx2(const uint8_t *rows, size_t stride, uint8_t *dst, size_t columns)
+static void bits_lanes(const uint8_t *rows, size_t stride, uint8_t *dst)
+{
+    uint8x16_t v[8];
+    for (size_t k = 0; k < 8; k++)
+        v[k] = vld1q_u8(rows + k * stride);
+    for (size_t k = 0; k < 8; k += 2)
+        EXCHANGE(v[k], v[k + 1], 1, 0x55);
+    for (size_t k = 0; k < 8; k += 4) {
+        EXCHANGE(v[k], v[k + 2], 2, 0x33);
+        EXCHANGE(v[k + 1], v[k + 3], 2, 0x33);
+    }
+    for (size_t k = 0; k < 4; k++)
+        EXCHANGE(v[k], v[k + 4], 4, 0x0f);
+    fby__neon_join8(v, dst);
+}
+#endif
+
+#if defined(TARGET)
+TARGET static void bits_vector(const uint8_t *rows, size_t stride, uint8_t *dst, size_t columns)
 {
     size_t c = 0;
-    for (; c + 32 <= columns; c += 32)
-        bits_avx2_256(rows + c, stride, dst + 8 * c);
+    for (; c + LANES <= columns; c += LANES)
+        bits_lanes(rows + c, stride, dst + 8 * c);
     if (columns - c < 4) {
         bits_scalar(rows + c, stride, dst + 8 * c, columns - c);
         return;
     }
-    uint8_t in[8 * 32], out[256];
+    uint8_t in[8 * LANES], out[8 * LANES];
     for (size_t k = 0; k < 8; k++) {
-        memcpy(in + 32 * k, rows + k * stride + c, columns - c);
-        memset(in + 32 * k + (columns - c), 0, 32 - (columns - c));
+        memcpy(in + LANES * k, rows + k * stride + c, columns - c);
+        memset(in + LANES * k + (columns - c), 0, LANES - (columns - c));
     }
-    bits_avx2_256(in, 32, out);
+    bits_lanes(in, LANES, out);
     memcpy(dst + 8 * c, out, 8 * (columns - c));
 }
 #endif
@@ -340,7 +404,12 @@ static void bits_to_bytes(const uint8_t *rows, size_t stride, uint8_t *dst, size
 {
 #if defined(__x86_64__)
     if (fby__cpu_has_avx2()) {
-        bits_avx2(rows, stride, dst, columns);
+        bits_vector(rows, stride, dst, columns);
+        return;
+    }
+#elif defined(__aarch64__)
+    if (fby__cpu_has_neon()) {
+        bits_vector(rows, stride, dst, columns);
         return;
     }
 #endif

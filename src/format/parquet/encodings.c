@@ -2,6 +2,7 @@
 #include "format/parquet/encodings.h"
 
 #include "base/cpu.h"
+#include "base/neon.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -108,6 +109,9 @@ void fby__unsplit(const uint8_t *src, size_t n_total, size_t elem_bytes, size_t 
                : elem_bytes == 8 ? unsplit8(src, n_total, o, n)
                : elem_bytes == 2 ? unsplit2(src, n_total, o, n)
                                  : 0;
+#elif defined(__aarch64__)
+    if (fby__cpu_has_neon())
+        done = fby__neon_join(src, n_total, elem_bytes, o, n);
 #endif
     unsplit_scalar(src + done, n_total, elem_bytes, o + done * elem_bytes, n - done);
 }

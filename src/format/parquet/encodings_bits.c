@@ -2,8 +2,8 @@
  * Bit-packed integers and the RLE / bit-packed hybrid (Encodings.md, "RLE / Bit-Packing Hybrid (RLE = 3)").
  *
  * Values are packed from the least significant bit. All unpackers start at any bit of a byte, so that a run can be read in
- * pieces of any length. The AVX-512 kernels fetch with masked loads, which touch no byte outside the mask; the AVX2 and scalar ones
- * run while a whole load stays inside the bytes, then on a padded copy of the rest.
+ * pieces of any length. The AVX-512 kernels fetch with masked loads, which touch no byte outside the mask; the AVX2, NEON and scalar
+ * ones run while a whole load stays inside the bytes, then on a padded copy of the rest.
  */
 #include "format/parquet/encodings.h"
 
@@ -13,6 +13,8 @@
 #include <immintrin.h>
 #define TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2,fma,f16c")))
 #define TARGET_AVX512 __attribute__((target("avx2,bmi,bmi2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi")))
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 static inline uint64_t low_bits(unsigned width) { return width == 64 ? UINT64_MAX : ((uint64_t)1 << width) - 1; }
@@ -233,6 +235,61 @@ TARGET_AVX512 static bool avx512_indices(const uint8_t *src, unsigned bit, unsig
     }
     return beyond == 0;
 }
+#elif defined(__aarch64__)
+
+/* ---- NEON ---- */
+
+/* Width ≤ 25: eight values from two 16-byte loads; each lane's bytes are picked by a table and shifted. */
+static void neon_u32(const uint8_t *src, size_t n_src, unsigned bit, unsigned width, uint32_t *out, size_t n)
+{
+    size_t i = 0;
+    if (width <= 25) {
+        const unsigned second = bit + 4 * width, byte = second >> 3;
+        uint8_t pick[2][16];
+        int32_t left[2][4];
+        for (unsigned lane = 0; lane < 8; lane++) {
+            const unsigned at = (lane < 4 ? bit : second & 7) + lane % 4 * width;
+            for (unsigned k = 0; k < 4; k++)
+                pick[lane / 4][4 * (lane % 4) + k] = (uint8_t)((at >> 3) + k);
+            left[lane / 4][lane % 4] = -(int32_t)(at & 7);
+        }
+        const uint8x16_t pick0 = vld1q_u8(pick[0]), pick1 = vld1q_u8(pick[1]);
+        const int32x4_t left0 = vld1q_s32(left[0]), left1 = vld1q_s32(left[1]);
+        const uint32x4_t mask = vdupq_n_u32((uint32_t)low_bits(width));
+        while (i + 8 <= n && n_src >= (size_t)byte + 16) {
+            const uint32x4_t v0 = vreinterpretq_u32_u8(vqtbl1q_u8(vld1q_u8(src), pick0));
+            const uint32x4_t v1 = vreinterpretq_u32_u8(vqtbl1q_u8(vld1q_u8(src + byte), pick1));
+            vst1q_u32(out + i, vandq_u32(vshlq_u32(v0, left0), mask));
+            vst1q_u32(out + i + 4, vandq_u32(vshlq_u32(v1, left1), mask));
+            i += 8;
+            src += width;
+            n_src -= width;
+        }
+    }
+    scalar_u32(src, n_src, bit, width, out + i, n - i);
+}
+
+/* Width ≤ 8: eight values lie in 9 bytes; each is picked with the byte behind it. */
+static void neon_u8(const uint8_t *src, size_t n_src, unsigned bit, unsigned width, uint8_t *out, size_t n)
+{
+    uint8_t pick[16];
+    int16_t left[8];
+    for (unsigned lane = 0; lane < 8; lane++) {
+        const unsigned at = bit + lane * width;
+        pick[2 * lane] = (uint8_t)(at >> 3);
+        pick[2 * lane + 1] = (uint8_t)((at >> 3) + 1);
+        left[lane] = (int16_t)(-(int)(at & 7));
+    }
+    const uint8x16_t by = vld1q_u8(pick);
+    const int16x8_t shift = vld1q_s16(left);
+    const uint16x8_t mask = vdupq_n_u16((uint16_t)low_bits(width));
+    size_t i = 0;
+    for (; i + 8 <= n && n_src >= 16; i += 8, src += width, n_src -= width) {
+        const uint16x8_t v = vreinterpretq_u16_u8(vqtbl1q_u8(vld1q_u8(src), by));
+        vst1_u8(out + i, vmovn_u16(vandq_u16(vshlq_u16(v, shift), mask)));
+    }
+    scalar_u8(src, n_src, bit, width, out + i, n - i);
+}
 #endif
 
 /* ---- choice ---- */
@@ -248,6 +305,11 @@ static void unpack_u32_at(const uint8_t *src, size_t n_src, unsigned bit, unsign
         avx2_u32(src, n_src, bit, width, out, n);
         return;
     }
+#elif defined(__aarch64__)
+    if (fby__cpu_has_neon()) {
+        neon_u32(src, n_src, bit, width, out, n);
+        return;
+    }
 #endif
     scalar_u32(src, n_src, bit, width, out, n);
 }
@@ -257,6 +319,11 @@ static void unpack_u8_at(const uint8_t *src, size_t n_src, unsigned bit, unsigne
 #if defined(__x86_64__)
     if (fby__cpu_has_avx2()) {
         avx2_u8(src, n_src, bit, width, out, n);
+        return;
+    }
+#elif defined(__aarch64__)
+    if (fby__cpu_has_neon()) {
+        neon_u8(src, n_src, bit, width, out, n);
         return;
     }
 #endif

@@ -162,6 +162,7 @@ setup_wheel() {
     [ -e "$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] ||
         die "$python has no Python.h (Debian: python3-dev); set PYTHON to one that has it"
     command -v pkg-config >/dev/null || die "pkg-config is missing (Debian: pkg-config)"
+    command -v readelf >/dev/null || die "readelf is missing (Debian: binutils)"
     say "installing $requirements into $venv (once)"
     "$python" -m venv --clear "$venv"
     "$venv/bin/python" -m pip install -qq --disable-pip-version-check --require-hashes --only-binary :all: -r "$requirements"

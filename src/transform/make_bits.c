@@ -2,7 +2,8 @@
  * Bits: characters, packed bytes or base64 of them become elements that are 0 or 1.
  *
  * The loops are one source for elements of 1, 2, 4 and 8 bytes, compiled for any CPU and for AVX2: they store as fast as memory
- * takes it. FETCH_BYTES of the next row are fetched while one is written.
+ * takes it. FETCH_BYTES of the next row are fetched while one is written. Simpler forms are slower: eight elements copied from a table of all
+ * bytes half as fast, without AVX2 a sixth (of text two thirds).
  */
 #include "transform/maker_internal.h"
 

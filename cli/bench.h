@@ -52,7 +52,7 @@ typedef struct bench_load {
 } bench_load;
 
 /** What the command line gives takes the place of what is there. CLI_CONTINUE, or the code of an error that was printed. */
-int bench_take_options(const bench_options *o, fby_loader_opts *opts);
+int bench_apply_options(const bench_options *o, fby_loader_opts *opts);
 /** Fill it: CLI_CONTINUE, or the code of an error that was printed. Free it in any case; `out` is zeroed before. */
 int bench_load_columns(fby_dataset *ds, const bench_options *o, bench_load *out);
 int bench_load_pipeline(fby_pipeline *pipeline, const bench_options *o, cli_data *out_data, bench_load *out);

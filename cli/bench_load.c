@@ -134,7 +134,7 @@ static int parse_superbatch(const char *text, fby_loader_opts *opts)
                      "bench: --superbatch does not take '%s': it is samples (100000), blocks (64blocks) or bytes as stored (512MiB)", text);
 }
 
-int bench_take_options(const bench_options *o, fby_loader_opts *opts)
+int bench_apply_options(const bench_options *o, fby_loader_opts *opts)
 {
     static const fby_shuffle_kind shuffles[] = {FBY_SHUFFLE_SUPERBATCH, FBY_SHUFFLE_FULL, FBY_SHUFFLE_BLOCK, FBY_SHUFFLE_NONE};
     if (o->batch_size)
@@ -167,7 +167,7 @@ int bench_load_columns(fby_dataset *ds, const bench_options *o, bench_load *out)
         choose(out, fby_dataset_schema(ds), o);
     while (out->opts.batch_size > 1 && out->row_bytes > BATCH_BYTES / out->opts.batch_size)
         out->opts.batch_size /= 2;
-    if ((code = bench_take_options(o, &out->opts)) != CLI_CONTINUE)
+    if ((code = bench_apply_options(o, &out->opts)) != CLI_CONTINUE)
         return code;
     if (out->n_matrix) {
         out->dtype = o->dtype >= 0 ? bench_dtype_names[o->dtype] : "float32";
@@ -199,5 +199,5 @@ int bench_load_pipeline(fby_pipeline *pipeline, const bench_options *o, cli_data
         return cli_pipeline_error(&err);
     }
     cli_progress_end();
-    return bench_take_options(o, &out->opts);
+    return bench_apply_options(o, &out->opts);
 }

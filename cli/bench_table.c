@@ -245,7 +245,7 @@ int bench_table(const cli_data *data, const bench_load *load, const bench_option
         s->figures = cli_alloc(runs * sizeof *s->figures);
         bench_setting(o, table, k, &s->o);
         s->load = *load;
-        code = bench_take_options(&s->o, &s->load.opts);
+        code = bench_apply_options(&s->o, &s->load.opts);
         baseline = !baseline && is_baseline(o, s->name) ? s : baseline;
     }
     if (code == CLI_CONTINUE && !baseline) {

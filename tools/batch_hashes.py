@@ -27,9 +27,8 @@ def add(hasher, x):
         for name, value in x.items():
             hasher.update(str(name).encode())
             add(hasher, value)
-    elif hasattr(x, "offsets") and hasattr(x, "values") and not callable(x.values):
-        add(hasher, x.values)
-        add(hasher, x.offsets)
+    elif hasattr(x, "_parts"):  # Ragged, Strings, Bytes, Padded
+        add(hasher, x._parts())
     elif isinstance(x, (list, tuple)):
         for value in x:
             add(hasher, value)
@@ -40,7 +39,11 @@ def add(hasher, x):
             array = np.asarray(x)
         except Exception:  # a dtype that NumPy lacks (bfloat16), an object of a user's transform
             hasher.update(type(x).__name__.encode())
-            return
+            torch = sys.modules.get("torch")
+            if not torch or not isinstance(x, torch.Tensor):
+                return
+            array = x.detach().cpu().reshape(-1).view(torch.uint8).numpy()
+            hasher.update(str((x.dtype, tuple(x.shape))).encode())
         hasher.update(str((array.dtype, array.shape)).encode())
         hasher.update(repr(array.tolist()).encode() if array.dtype == object else np.ascontiguousarray(array).tobytes())
 

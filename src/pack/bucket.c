@@ -17,18 +17,18 @@
 #define HEAD_BYTES (3 * sizeof(uint64_t)) /* of a segment: rows, nodes, buffers */
 
 /* Of the bucket in a scatter file. */
-typedef struct part {
+typedef struct found_segment {
     uint32_t scatter;
     fby__pack_segment segment;
-} part;
+} found_segment;
 
 typedef struct bucket_source {
     fby__pack_source base;
     const fby__pack *p;
-    uint64_t room;     /* bytes of rows that may be in memory */
-    uint32_t parts_of; /* the bucket whose parts these are; NOWHERE = of none */
-    part *parts;       /* owned */
-    size_t n_parts, cap_parts;
+    uint64_t room;           /* bytes of rows that may be in memory */
+    uint32_t segments_of;    /* the bucket whose segments these are; NOWHERE = of none */
+    found_segment *segments; /* owned */
+    size_t n_segments, cap_segments;
     uint64_t first, end; /* destinations that are in memory: [first, end) */
     fby__batches batches;
     fby__row_run *runs; /* owned: end - first */
@@ -68,22 +68,22 @@ static fby_status open_scatter(const fby__pack *p, uint32_t k, char **out_path, 
 
 static bool read_whole(int fd, void *out, size_t n, uint64_t at) { return pread(fd, out, n, (off_t)at) == (ssize_t)n; }
 
-/* The bucket's segments in one file: one a run. *rows_left: of the bucket, that no file has had so far. */
-static fby_status list_parts_of(bucket_source *s, uint32_t k, int fd, const char *path, uint32_t bucket, uint64_t *rows_left,
-                                fby_error *err)
+/* The bucket's segments in one file: one a round. *rows_left: of the bucket, that no file has had so far. */
+static fby_status list_segments_of(bucket_source *s, uint32_t k, int fd, const char *path, uint32_t bucket, uint64_t *rows_left,
+                                   fby_error *err)
 {
     struct stat st;
     fby__pack_scatter_end end;
     const uint64_t one = sizeof(fby__pack_segment);
     if (fstat(fd, &st) != 0 || st.st_size < (off_t)sizeof end || !read_whole(fd, &end, sizeof end, (uint64_t)st.st_size - sizeof end) ||
-        end.buckets != s->p->n_buckets || end.runs > ((uint64_t)st.st_size - sizeof end) / one / end.buckets)
+        end.buckets != s->p->n_buckets || end.rounds > ((uint64_t)st.st_size - sizeof end) / one / end.buckets)
         return damaged(path, err);
-    const uint64_t index = (uint64_t)st.st_size - sizeof end - end.runs * end.buckets * one;
+    const uint64_t index = (uint64_t)st.st_size - sizeof end - end.rounds * end.buckets * one;
     uint64_t left = index; /* no byte is in two segments */
-    for (uint64_t run = 0; run < end.runs; run++) {
-        part found = {.scatter = k};
+    for (uint64_t round = 0; round < end.rounds; round++) {
+        found_segment found = {.scatter = k};
         const fby__pack_segment *segment = &found.segment;
-        if (!read_whole(fd, &found.segment, one, index + (run * end.buckets + bucket) * one) || segment->at > index ||
+        if (!read_whole(fd, &found.segment, one, index + (round * end.buckets + bucket) * one) || segment->at > index ||
             segment->bytes > index - segment->at || segment->bytes > left || segment->rows > *rows_left ||
             (segment->rows && segment->bytes < HEAD_BYTES))
             return damaged(path, err);
@@ -91,27 +91,27 @@ static fby_status list_parts_of(bucket_source *s, uint32_t k, int fd, const char
         *rows_left -= segment->rows;
         if (segment->rows == 0)
             continue;
-        if (fby__grow((void **)&s->parts, &s->cap_parts, s->n_parts + 1, sizeof *s->parts) != 0)
+        if (fby__grow((void **)&s->segments, &s->cap_segments, s->n_segments + 1, sizeof *s->segments) != 0)
             return no_memory(err);
-        s->parts[s->n_parts++] = found;
+        s->segments[s->n_segments++] = found;
     }
     return FBY_OK;
 }
 
-static fby_status list_parts(bucket_source *s, uint32_t bucket, fby_error *err)
+static fby_status list_segments(bucket_source *s, uint32_t bucket, fby_error *err)
 {
     fby_status status = FBY_OK;
     uint64_t rows_left = s->p->bucket_begin[bucket + 1] - s->p->bucket_begin[bucket];
-    if (s->parts_of == bucket)
+    if (s->segments_of == bucket)
         return FBY_OK;
-    s->parts_of = NOWHERE;
-    s->n_parts = 0;
+    s->segments_of = NOWHERE;
+    s->n_segments = 0;
     for (uint32_t k = 0; status == FBY_OK && k < s->p->n_scatters; k++) {
         char *path;
         int fd;
         status = open_scatter(s->p, k, &path, &fd, err);
         if (status == FBY_OK)
-            status = list_parts_of(s, k, fd, path, bucket, &rows_left, err);
+            status = list_segments_of(s, k, fd, path, bucket, &rows_left, err);
         if (fd >= 0)
             (void)close(fd); /* it was only read */
         fby__free(path);
@@ -119,7 +119,7 @@ static fby_status list_parts(bucket_source *s, uint32_t bucket, fby_error *err)
     if (status == FBY_OK && rows_left)
         status = fail_missing(s->p, err);
     if (status == FBY_OK)
-        s->parts_of = bucket;
+        s->segments_of = bucket;
     return status;
 }
 
@@ -140,7 +140,7 @@ static fby_status read_bytes(const fby__pack *p, int fd, const char *path, const
 }
 
 /* *out_path is the caller's, also on failure. */
-static fby_status read_segment(const fby__pack *p, const part *from, uint8_t **out, char **out_path, fby_error *err)
+static fby_status read_segment(const fby__pack *p, const found_segment *from, uint8_t **out, char **out_path, fby_error *err)
 {
     int fd;
     uint8_t *bytes = NULL;
@@ -217,8 +217,8 @@ static fby_status parse_segment(const fby__pack *p, const uint8_t *bytes, const 
     return status;
 }
 
-static fby_status load_segment(const fby__pack *p, const part *from, uint32_t bucket, uint8_t **out_bytes, const uint32_t **out_where,
-                               struct ArrowArray *out, fby_error *err)
+static fby_status load_segment(const fby__pack *p, const found_segment *from, uint32_t bucket, uint8_t **out_bytes,
+                               const uint32_t **out_where, struct ArrowArray *out, fby_error *err)
 {
     char *path;
     fby_status status = read_segment(p, from, out_bytes, &path, err);
@@ -264,12 +264,12 @@ static fby_status add_rows(bucket_source *s, uint64_t begin, const uint32_t *whe
 
 static fby_status load_bucket(bucket_source *s, uint32_t bucket, fby_error *err)
 {
-    FBY__TRY(list_parts(s, bucket, err));
-    for (size_t i = 0; i < s->n_parts; i++) {
+    FBY__TRY(list_segments(s, bucket, err));
+    for (size_t i = 0; i < s->n_segments; i++) {
         uint8_t *bytes = NULL;
         const uint32_t *where = NULL;
         struct ArrowArray array;
-        FBY__TRY(load_segment(s->p, &s->parts[i], bucket, &bytes, &where, &array, err));
+        FBY__TRY(load_segment(s->p, &s->segments[i], bucket, &bytes, &where, &array, err));
         FBY__TRY(add_rows(s, s->p->bucket_begin[bucket], where, &array, bytes, err));
     }
     return FBY_OK;
@@ -280,10 +280,10 @@ static fby_status load_bucket(bucket_source *s, uint32_t bucket, fby_error *err)
 static fby_status bucket_row_bytes(bucket_source *s, uint32_t bucket, double *out, fby_error *err)
 {
     uint64_t bytes = 0, rows = 0;
-    FBY__TRY(list_parts(s, bucket, err));
-    for (size_t i = 0; i < s->n_parts; i++) {
-        bytes += s->parts[i].segment.bytes;
-        rows += s->parts[i].segment.rows;
+    FBY__TRY(list_segments(s, bucket, err));
+    for (size_t i = 0; i < s->n_segments; i++) {
+        bytes += s->segments[i].segment.bytes;
+        rows += s->segments[i].segment.rows;
     }
     *out = (double)bytes / (double)(rows ? rows : 1) + sizeof(fby__row_run);
     return FBY_OK;
@@ -340,7 +340,7 @@ static void bucket_free(fby__pack_source *base)
 {
     bucket_source *s = (bucket_source *)base;
     fby__batches_fini(&s->batches);
-    fby__free(s->parts);
+    fby__free(s->segments);
     fby__free(s->runs);
     fby__free(s->chosen);
     fby__free(s);
@@ -354,7 +354,7 @@ fby_status fby__pack_bucket_source(const fby__pack *p, uint64_t memory_bytes, fb
     s->base = (fby__pack_source){.rows = bucket_rows, .free = bucket_free};
     s->p = p;
     s->room = memory_bytes / 2; /* what is read meanwhile and what is written have the other half */
-    s->parts_of = NOWHERE;
+    s->segments_of = NOWHERE;
     *out = &s->base;
     return FBY_OK;
 }

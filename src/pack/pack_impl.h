@@ -272,9 +272,9 @@ typedef struct fby__pack_segment {
     fby__hash128 hash;
 } fby__pack_segment;
 
-/** How a scatter file ends, behind `runs` times `buckets` segments. */
+/** How a scatter file ends, behind `rounds` times `buckets` segments. */
 typedef struct fby__pack_scatter_end {
-    uint64_t runs, buckets;
+    uint64_t rounds, buckets;
     fby__hash128 hash; /* of the segments and of the numbers before it */
 } fby__pack_scatter_end;
 

@@ -1,8 +1,8 @@
 /*
  * Scatter tasks, of a shuffle: a range of the source's blocks, in file order, gathered in memory until there are enough of them; then their rows
- * are written, bucket after bucket. That is a run; a task's file has one, or more where memory is less than the plan had in mind.
+ * are written, bucket after bucket. That is a round; a task's file has one, or more where memory is less than the plan had in mind.
  *
- *     scatter-00012      run 0: bucket 0 │ bucket 1 │ … │ run 1: bucket 0 │ … │ index: a segment a bucket and run │ its end
+ *     scatter-00012      round 0: bucket 0 │ bucket 1 │ … │ round 1: bucket 0 │ … │ index: a segment a bucket and round │ its end
  *     segment            u64 rows, nodes, buffers │ u32 a row: destination in the bucket │ nodes │ u64 a buffer: bytes │ buffers
  *
  * Everything begins at multiples of 8 bytes; numbers are as the machine has them. A file of many segments instead of a file a bucket: what
@@ -27,7 +27,7 @@
 /* Blocks at hand, and where their rows go. */
 typedef struct stage {
     fby__pack *p;
-    uint64_t run_bytes;       /* so many are a run */
+    uint64_t round_bytes;     /* so many are a round */
     fby__pack_reader *reader; /* owned */
     fby__batches batches;
     uint64_t rows, bytes;
@@ -202,7 +202,7 @@ static void clear(stage *s)
     s->rows = s->bytes = 0;
 }
 
-/* What is staged becomes a run of the file. */
+/* What is staged becomes a round of the file. */
 static fby_status write_run(stage *s, fby__pack_out *out, fby_error *err)
 {
     FBY__TRY(sort_rows(s, err));
@@ -237,7 +237,7 @@ static fby_status write_blocks(stage *s, fby__pack_out *out, uint32_t first, uin
         FBY__TRY(fby__pack_reader_block(s->reader, b, &array, err));
         const uint64_t rows = (uint64_t)array.length;
         FBY__TRY(add_block(s, b, &array, err));
-        if (s->bytes >= s->run_bytes || b + 1 == last)
+        if (s->bytes >= s->round_bytes || b + 1 == last)
             FBY__TRY(write_run(s, out, err));
         fby__pack_count(s->p, rows);
     }
@@ -260,8 +260,8 @@ static fby_status look(const fby__pack *p, const char *path, bool *out_there, in
     if ((fd >= 0 ? fstat(fd, &st) : errno == ELOOP ? lstat(path, &st) : -1) == 0)
         *out_broken = st.st_ino;
     if (fd >= 0 && st.st_size >= (off_t)sizeof end && pread(fd, &end, sizeof end, st.st_size - (off_t)sizeof end) == (ssize_t)sizeof end &&
-        end.buckets == p->n_buckets && end.runs <= (uint64_t)st.st_size / sizeof(fby__pack_segment) / end.buckets)
-        n = end.runs * end.buckets * sizeof(fby__pack_segment) + sizeof end;
+        end.buckets == p->n_buckets && end.rounds <= (uint64_t)st.st_size / sizeof(fby__pack_segment) / end.buckets)
+        n = end.rounds * end.buckets * sizeof(fby__pack_segment) + sizeof end;
     if (n && n <= (uint64_t)st.st_size) {
         index = fby__malloc((size_t)n);
         if (!index)
@@ -278,7 +278,7 @@ static fby_status look(const fby__pack *p, const char *path, bool *out_there, in
 
 /* ---- a task ---- */
 
-/* replaces: a file that was there and is not whole. It keeps its name until this one takes it: what another run finishes meanwhile stays. */
+/* replaces: a file that was there and is not whole. It keeps its name until this one takes it: what another process finishes meanwhile stays. */
 static fby_status make_file(stage *s, const char *name, ino_t replaces, uint64_t k, fby_error *err)
 {
     const fby__pack_keys *keys = s->p->keys;
@@ -339,10 +339,11 @@ static fby_status begin_stage(fby__pack *p, uint32_t n_workers, void **out, fby_
     if (!s)
         return no_memory(err);
     s->p = p;
-    s->run_bytes = p->memory_bytes / 4 / n_workers;
+    s->round_bytes = p->memory_bytes / 4 / n_workers;
     s->begin = fby__calloc((size_t)p->n_buckets + 1, sizeof *s->begin);
     s->next = p->keys ? fby__calloc((size_t)p->keys->n + 1, sizeof *s->next) : NULL;
-    const fby_status status = s->begin && (s->next || !p->keys) ? fby__pack_reader_open(p, s->run_bytes, &s->reader, err) : no_memory(err);
+    const fby_status status =
+        s->begin && (s->next || !p->keys) ? fby__pack_reader_open(p, s->round_bytes, &s->reader, err) : no_memory(err);
     if (status == FBY_OK)
         *out = s;
     else

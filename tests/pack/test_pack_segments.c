@@ -23,7 +23,7 @@ static const fby_pack_opts OPTS = {
 typedef struct scattered {
     fby_dataset *ds;
     char to[600], path[700];
-    uint8_t *bytes; /* of scatter-00000: a run of BUCKETS segments, their index, its end */
+    uint8_t *bytes; /* of scatter-00000: a round of BUCKETS segments, their index, its end */
     size_t n, index;
 } scattered;
 

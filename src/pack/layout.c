@@ -147,6 +147,20 @@ static fby_status choose_memory(fby__pack *p, fby_error *err)
 
 /* ---- tasks ---- */
 
+/* Those of buckets in which a file begins: of a key with few values there are fewer than buckets. */
+static void list_writes(fby__pack *p)
+{
+    uint64_t first = 0;
+    p->n_writes = 0;
+    for (uint32_t k = 0; k < p->n_buckets; k++) {
+        const uint64_t last = files_before(p, p->bucket_begin[k + 1]);
+        if (last > first)
+            p->write_first[p->n_writes++] = first;
+        first = last;
+    }
+    p->write_first[p->n_writes] = first;
+}
+
 /*
  * Values have as many rows as they have: a bucket begins with the file that holds its share of the rows, and, so that none has more than two
  * shares and is read again and again, with the batch, where the file is larger than a share.
@@ -181,17 +195,21 @@ fby_status fby__pack_cut(fby__pack *p, uint32_t n_buckets, uint32_t n_scatters, 
 {
     const bool shuffled = p->o->shuffle == FBY_PACK_SHUFFLE_FULL;
     const bool fits = !p->keys || p->rows / n_buckets + p->rows_per_file <= UINT32_MAX; /* places in a bucket have 32 bits */
-    p->whole_files = (p->keys || (uint64_t)n_buckets <= p->n_files) && fits;
+    p->whole_files = p->rows && (p->keys || (uint64_t)n_buckets <= p->n_files) && fits;
     p->scattered = shuffled || p->keys;
     p->n_buckets = n_buckets;
     p->n_scatters = n_scatters;
     p->order = fby__pack_order_of(p->rows, p->whole_files ? p->rows_per_file : p->batch_rows, shuffled, p->o->seed);
     fby__free(p->bucket_begin);
+    fby__free(p->write_first);
     p->bucket_begin = fby__calloc((size_t)n_buckets + 1, sizeof *p->bucket_begin);
-    if (!p->bucket_begin)
+    p->write_first = fby__calloc((size_t)n_buckets + 1, sizeof *p->write_first);
+    if (!p->bucket_begin || !p->write_first)
         return fby__fail_nomem(err, "a pack");
     for (uint32_t k = 0; k <= n_buckets; k++)
         p->bucket_begin[k] = p->keys ? bucket_begin_by_key(p, k) : fby__pack_bucket_begin(&p->order, k, n_buckets);
+    if (p->whole_files)
+        list_writes(p);
     return FBY_OK;
 }
 
@@ -214,7 +232,7 @@ static fby_status choose_tasks(fby__pack *p, fby_error *err)
 
 uint64_t fby__pack_scatter_count(const fby__pack *p) { return p->scattered && p->rows ? p->n_scatters : 0; }
 
-uint64_t fby__pack_write_count(const fby__pack *p) { return p->whole_files && p->rows ? p->n_buckets : p->n_files; }
+uint64_t fby__pack_write_count(const fby__pack *p) { return p->whole_files ? p->n_writes : p->n_files; }
 
 uint32_t fby__pack_scatter_begin(const fby__pack *p, uint32_t k)
 {
@@ -233,12 +251,8 @@ uint64_t fby__pack_scatter_rows(const fby__pack *p, uint32_t k)
 
 void fby__pack_write_files(const fby__pack *p, uint64_t k, uint64_t *out_first, uint64_t *out_last)
 {
-    *out_first = k;
-    *out_last = k + 1;
-    if (p->whole_files && p->rows) {
-        *out_first = files_before(p, p->bucket_begin[k]);
-        *out_last = files_before(p, p->bucket_begin[k + 1]);
-    }
+    *out_first = p->whole_files ? p->write_first[k] : k;
+    *out_last = p->whole_files ? p->write_first[k + 1] : k + 1;
 }
 
 /* Parquet knows lists alone: what comes back would be of another shape. */

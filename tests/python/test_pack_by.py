@@ -105,6 +105,23 @@ def test_neither_memory_nor_threads_nor_tasks_decide_a_byte(tmp_path, rows_per_f
     assert sum(task.rows for task in tasks if task.phase == "write") == 200_000
 
 
+@pytest.mark.parametrize("values, rows_per_file", [(["one"], 200_000), (["one"], 30_000), (["a", "b", "c"], 25_000)])
+def test_there_are_no_tasks_without_work(tmp_path, values, rows_per_file):
+    source = write(regions(200_000, values=values), tmp_path / "src", row_group_size=2_000)
+    options = {"by": "region", "seed": 5, "batch": 100, "rows_per_file": rows_per_file, "verify": True}
+    done = fb.pack(source, tmp_path / "whole", **options)
+    for name, memory in (("small", "16MiB"), ("large", "1GiB")):
+        tasks = fb.pack_tasks(source, tmp_path / name, memory=memory, **options)
+        writes = [task for task in tasks if task.phase == "write"]
+        assert all(task.rows and task.outputs for task in writes) and sum(task.rows for task in writes) == 200_000
+        assert [name for task in writes for name in task.outputs] == sorted(f".forebay-pack/{n}" for n in contents(tmp_path / "whole") if n != "_pack.json")
+        for task in tasks:
+            fb.pack_task(source, tmp_path / name, task, memory=memory, **options)
+        assert contents(tmp_path / name) == contents(tmp_path / "whole")
+    if rows_per_file == 200_000:
+        assert len(writes) == done.files == 1
+
+
 def test_a_task_reads_the_key_once_the_plan_is_written_no_more(tmp_path):
     source = write(regions(50_000), tmp_path / "src")
     options = {"by": "region", "seed": 1, "memory": "16MiB"}

@@ -136,7 +136,7 @@ static json_t *names_json(const fby_object *o)
 
 int cli_contents_json(const fby_dataset *ds, json_t *root)
 {
-    static const char *const KINDS[] = {"group", "array", "type", "link"};
+    static const char *const KINDS[] = {"group", "array", "type", "link", "column"};
     fby_contents *contents;
     fby_error err = {0};
     if (!is_hdf5(ds))

@@ -1,4 +1,4 @@
-"""What a file holds beyond its table: groups, data sets, attributes of HDF5 and NetCDF-4; key-value metadata of Parquet and Arrow."""
+"""What a file holds beyond its table: groups, data sets, attributes of HDF5 and NetCDF-4; key-value metadata of Parquet and Arrow and of their columns."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Attributes(Mapping[str, Any]):
 
 
 class Object(NamedTuple):
-    """One object of a file: a group, a data set ("array"), a named type, or a link that leads nowhere.
+    """One object of a file: a group, a data set ("array"), a named type, a link that leads nowhere, or a "column" of Parquet and Arrow.
 
     `direct` says whether Forebay reads the data set itself; if not, `why` says why the helper program does. `column` is the column of the
     data set's table that holds it, None when it is not part of the table.

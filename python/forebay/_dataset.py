@@ -324,8 +324,8 @@ class Dataset(_Exports, Known):
     def contents(self, file: int = 0) -> Contents:
         """What a file holds beyond its table.
 
-        Of HDF5 and NetCDF-4: every group and data set by path, how they are stored, their attributes. Of Parquet and Arrow: "/" alone, whose
-        attributes are the file's key-value metadata.
+        Of HDF5 and NetCDF-4: every group and data set by path, how they are stored, their attributes. Of Parquet and Arrow: "/", whose
+        attributes are the file's key-value metadata, and the columns that have such of their own (pyarrow's ``field.metadata``).
 
         Raises
         ------
@@ -336,7 +336,7 @@ class Dataset(_Exports, Known):
 
     @property
     def attrs(self) -> Attributes:
-        """The attributes of the first file's root group, or its key-value metadata; ``ds.contents()["/x"].attributes`` has a data set's."""
+        """The attributes of the first file's root group, or its key-value metadata; ``ds.contents()["/x"].attributes`` has a column's."""
         return self.contents()["/"].attributes
 
     def read(self, columns: str | Iterable[str] | None = None, *, file: int = 0, memory: int | str | None = None) -> Any:

@@ -71,7 +71,7 @@ static PyObject *names(const fby_object *object)
 
 static PyObject *object_dict(const fby_object *o)
 {
-    static const char *const KINDS[] = {"group", "array", "type", "link"};
+    static const char *const KINDS[] = {"group", "array", "type", "link", "column"};
     bool array = o->kind == FBY_OBJECT_ARRAY;
     return Py_BuildValue("{s:N,s:s,s:N,s:N,s:z,s:N,s:N,s:z,s:N,s:z,s:N,s:K,s:K,s:K,s:K,s:O,s:N,s:N}", "path", text(o->path), "kind",
                          KINDS[o->kind], "attributes", attributes_dict(o), "type", array ? text(o->type) : text(NULL), "dtype",

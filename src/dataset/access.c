@@ -95,6 +95,11 @@ const fby__block *fby__dataset_block(const fby_dataset *ds, uint32_t i)
 }
 
 const char *fby__dataset_file_path(const fby_dataset *ds, uint32_t file) { return ds->files[file].path; }
+bool fby__dataset_unpacks(const fby_dataset *ds, uint32_t file)
+{
+    return ds->files[file].ops == &fby__hdf5_ops && !ds->config.format.stored_values;
+}
+bool fby__dataset_stored_values(const fby_dataset *ds) { return ds->config.format.stored_values; }
 fby_io_engine fby__dataset_io_engine(const fby_dataset *ds) { return ds->config.io; }
 bool fby__dataset_verify_crc(const fby_dataset *ds) { return ds->config.verify_crc; }
 int fby__dataset_threads(const fby_dataset *ds) { return ds->config.n_threads; }

@@ -2,11 +2,8 @@
 #include "format/contents.h"
 #include "dataset/dataset_impl.h"
 
-fby_status fby_contents_open(const fby_dataset *ds, uint64_t file, fby_contents **out, fby_error *err)
+static fby_status open_contents(const fby_dataset *ds, uint64_t file, bool of_table, fby_contents **out, fby_error *err)
 {
-    fby__error_clear(err);
-    if (file >= ds->n_files)
-        return fby__fail(err, FBY_E_ARG, "there is no file %llu among the data set's %u", (unsigned long long)file, ds->n_files);
     const fby__dataset_file *info = &ds->files[file];
     if (!info->ops->contents)
         return fby__fail(err, FBY_E_UNSUPPORTED, "'%s': files of format %s hold nothing beyond their table", info->path, info->ops->name);
@@ -16,8 +13,10 @@ fby_status fby_contents_open(const fby_dataset *ds, uint64_t file, fby_contents 
     fby_status status = c ? fby__dataset_open_file(ds, (uint32_t)file, &opened, err) : fby__fail_nomem(err, "the contents of a file");
     if (status == FBY_OK)
         status = fby__dataset_table(ds, (uint32_t)file, &table, err);
-    if (status == FBY_OK)
+    if (status == FBY_OK) {
+        c->of_table = of_table;
         status = info->ops->contents(opened, table, c, err);
+    }
     fby__table_unref(table);
     fby__file_unref(opened);
     if (status != FBY_OK) {
@@ -26,6 +25,19 @@ fby_status fby_contents_open(const fby_dataset *ds, uint64_t file, fby_contents 
     }
     *out = c;
     return FBY_OK;
+}
+
+fby_status fby_contents_open(const fby_dataset *ds, uint64_t file, fby_contents **out, fby_error *err)
+{
+    fby__error_clear(err);
+    if (file >= ds->n_files)
+        return fby__fail(err, FBY_E_ARG, "there is no file %llu among the data set's %u", (unsigned long long)file, ds->n_files);
+    return open_contents(ds, file, false, out, err);
+}
+
+fby_status fby__dataset_said(const fby_dataset *ds, uint32_t file, fby_contents **out, fby_error *err)
+{
+    return open_contents(ds, file, true, out, err);
 }
 
 void fby_contents_close(fby_contents *c)

@@ -75,6 +75,12 @@ fby_status fby__dataset_open_file(const fby_dataset *ds, uint32_t file, fby__fil
 
 const char *fby__dataset_file_path(const fby_dataset *ds, uint32_t file);
 
+/** What file i says of itself and of its columns: fby_contents_open of the root and of what columns lie in, and attributes alone. */
+fby_status fby__dataset_said(const fby_dataset *ds, uint32_t file, fby_contents **out, fby_error *err);
+/** Does the reader undo what attributes of file i say of how its numbers are packed (scale_factor, _FillValue)? Not with stored_values. */
+bool fby__dataset_unpacks(const fby_dataset *ds, uint32_t file);
+bool fby__dataset_stored_values(const fby_dataset *ds); /* as it was opened */
+
 /** What is known of a file. Borrowed from the dataset. */
 typedef struct fby__file_facts {
     const char *path, *name;           /* the name: below the dataset's root. Empty for datasets in memory */

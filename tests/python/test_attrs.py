@@ -1,5 +1,6 @@
-"""Key-value metadata of Parquet and Arrow files as ds.attrs, against pyarrow."""
+"""Key-value metadata of Parquet and Arrow files as ds.attrs, and of their columns as ds.contents(), against pyarrow."""
 
+import base64
 import struct
 import time
 
@@ -83,3 +84,59 @@ def test_arrow_metadata_that_share_their_bytes_are_damage(tmp_path):
     (tmp_path / "x.arrow").write_bytes(data)
     with fb.open(tmp_path / "x.arrow", cache_dir="") as ds, pytest.raises(fb.FormatError, match="x.arrow"):
         ds.contents()
+
+
+def columns(path):
+    with fb.open(path, cache_dir="") as ds:
+        found = ds.contents()
+        assert all(found[name].kind == "column" and found[name].column == name[1:] for name in found if name != "/")
+        return {name: dict(found[name].attributes) for name in found if name != "/"}, found.notes
+
+
+OF_X, OF_Y = {"units": "K", "ä": "ö"}, {"note": ""}
+FIELDS = pa.schema([pa.field("x", pa.float64(), metadata=OF_X), pa.field("plain", pa.int32()), pa.field("y/z", pa.string(), metadata=OF_Y)])
+OF_FIELDS = {"/x": OF_X, "/y/z": OF_Y}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "file", "stream"])
+def test_columns_with_metadata_of_their_own_are_objects(tmp_path, kind):
+    table = pa.table({"x": [1.0], "plain": pa.array([1], "i4"), "y/z": ["a"]}).cast(FIELDS)
+    path = tmp_path / ("x.parquet" if kind == "parquet" else "x.arrow")
+    if kind == "parquet":
+        pq.write_table(table, path)
+    else:
+        with pa.OSFile(str(path), "wb") as sink, (pa.ipc.new_file if kind == "file" else pa.ipc.new_stream)(sink, table.schema) as writer:
+            writer.write_table(table)
+    assert columns(path) == (OF_FIELDS, [])
+
+
+def test_an_arrow_schema_that_is_damaged_is_noted(tmp_path):
+    pq.write_table(pa.table({"x": [1.0], "plain": pa.array([1], "i4"), "y/z": ["a"]}).cast(FIELDS), tmp_path / "x.parquet")
+    data, schema = (tmp_path / "x.parquet").read_bytes(), pq.read_metadata(tmp_path / "x.parquet").metadata[b"ARROW:schema"]
+    assert data.count(schema) == 1
+    decoded = base64.b64decode(schema)
+    for damaged in (b"A" * len(schema), b"!" + schema[1:], schema[:-4] + b"?AAA", base64.b64encode(decoded[:8] + b"\xff\xff\xff\x7f" + decoded[12:])):
+        (tmp_path / "x.parquet").write_bytes(data.replace(schema, damaged))
+        found, notes = columns(tmp_path / "x.parquet")
+        assert not found and any("Arrow schema among its metadata is damaged" in note for note in notes), damaged
+
+
+def test_fields_that_share_their_metadata_are_damage(tmp_path):
+    """Hundreds of columns that all have the same thousand keys would take gigabytes."""
+    fields = [pa.field("c0", pa.int64(), metadata={f"key {k}": "v" * 50 for k in range(1000)})]
+    fields += [pa.field(f"c{i}", pa.int64(), metadata={f"k{k}": "" for k in range(77)}) for i in range(1, 300)]
+    table = pa.table({field.name: [1] for field in fields}).cast(pa.schema(fields))
+    with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    data = bytearray((tmp_path / "x.arrow").read_bytes())
+    words = struct.unpack(f"<{len(data) // 4}I", data[: len(data) // 4 * 4])
+    long = max(4 * i for i, word in enumerate(words) if word == 1000)  # flatbuffers are written from the end: the first field's lies behind the others
+    small = {4 * i for i, word in enumerate(words) if word == 77}
+    offsets = [4 * i for i, word in enumerate(words) if 4 * i + word in small and 4 * i < long]
+    assert len(small) >= 299 and len(offsets) > 200
+    for at in offsets:
+        struct.pack_into("<I", data, at, long - at)
+    (tmp_path / "x.arrow").write_bytes(data)
+    with fb.open(tmp_path / "x.arrow", cache_dir="") as ds:
+        with pytest.raises(fb.FormatError, match="damaged"):
+            ds.contents()

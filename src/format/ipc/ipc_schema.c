@@ -12,9 +12,10 @@
 /* Slots of the tables in Schema.fbs, Message.fbs and File.fbs; a union takes two, the first for its type. */
 enum { FOOTER_VERSION, FOOTER_SCHEMA, FOOTER_CUSTOM = 4 };
 enum { MESSAGE_VERSION, MESSAGE_HEADER_TYPE, MESSAGE_HEADER };
+enum { HEADER_SCHEMA = 1 };
 enum { SCHEMA_ENDIANNESS, SCHEMA_FIELDS, SCHEMA_CUSTOM };
 enum { PAIR_KEY, PAIR_VALUE };
-enum { FIELD_NAME, FIELD_NULLABLE, FIELD_TYPE_TYPE, FIELD_TYPE, FIELD_DICTIONARY, FIELD_CHILDREN };
+enum { FIELD_NAME, FIELD_NULLABLE, FIELD_TYPE_TYPE, FIELD_TYPE, FIELD_DICTIONARY, FIELD_CHILDREN, FIELD_CUSTOM };
 enum { DICTIONARY_ID, DICTIONARY_INDEX, DICTIONARY_ORDERED, DICTIONARY_KIND };
 
 typedef struct reading {
@@ -293,17 +294,61 @@ fby_status fby__ipc_schema_read(fby__ipc_table *table, fby_error *err)
 
 /* ---- key-value metadata ---- */
 
+#define PAIR_BYTES 16u /* at least, besides its texts: where it is listed, itself, and the lengths of the texts */
+
+/* Elements may share their bytes, and writers do not do it. */
+static bool are_too_many(const fby__flatbuffer *b, uint64_t *io_bytes, uint64_t more)
+{
+    *io_bytes += more;
+    return b->damaged || *io_bytes > b->n;
+}
+
 static fby_status add_pairs(fby__flatbuffer *b, const fby__flat_vector *pairs, uint64_t *io_bytes, fby_contents *out, fby_error *err)
 {
     for (uint32_t i = 0; i < pairs->n; i++) {
         const fby__flat_table pair = fby__flat_element(b, pairs, i);
         const fby__bytes key = fby__flat_string(b, &pair, PAIR_KEY), value = fby__flat_string(b, &pair, PAIR_VALUE);
-        *io_bytes += key.n + value.n;
-        if (b->damaged || *io_bytes > b->n) /* elements may share their bytes, and writers do not do it */
+        if (are_too_many(b, io_bytes, key.n + value.n))
             return damaged(err, "a position lies outside of it");
         FBY__TRY(fby__contents_add_text(out, key, value, err));
     }
     return FBY_OK;
+}
+
+/* Those that have metadata of their own, behind what is there. */
+static fby_status add_columns(fby__flatbuffer *b, const fby__flat_table *schema, uint64_t *io_bytes, fby_contents *out, fby_error *err)
+{
+    const fby__flat_vector fields = fby__flat_vector_in(b, schema, SCHEMA_FIELDS, 4);
+    if (b->damaged || fields.n > b->n / 8) /* a field takes more */
+        return damaged(err, "a position lies outside of it");
+    for (uint32_t i = 0; i < fields.n; i++) {
+        const fby__flat_table field = fby__flat_element(b, &fields, i);
+        const fby__bytes name = fby__flat_string(b, &field, FIELD_NAME);
+        const fby__flat_vector pairs = fby__flat_vector_in(b, &field, FIELD_CUSTOM, 4);
+        bool there;
+        if (are_too_many(b, io_bytes, pairs.n ? name.n + (uint64_t)pairs.n * PAIR_BYTES : 0))
+            return damaged(err, "a position lies outside of it");
+        if (pairs.n == 0)
+            continue;
+        FBY__TRY(fby__contents_begin_column(out, name, pairs.n, &there, err));
+        if (there)
+            FBY__TRY(add_pairs(b, &pairs, io_bytes, out, err));
+    }
+    return FBY_OK;
+}
+
+fby_status fby__ipc_contents_of_message(fby__bytes message, fby_contents *out, fby_error *err)
+{
+    const size_t begin =
+        message.n >= 4 && fby__load_u32(message.data) == UINT32_MAX ? 8 : 4; /* before Arrow 0.15 without the first four bytes */
+    if (message.n <= begin)
+        return damaged(err, "it ends too early");
+    fby__flatbuffer b = fby__flatbuffer_of((fby__bytes){message.data + begin, message.n - begin});
+    const fby__flat_table root = fby__flat_root(&b), schema = fby__flat_table_in(&b, &root, MESSAGE_HEADER);
+    uint64_t bytes = 0;
+    if (fby__flat_int(&b, &root, MESSAGE_HEADER_TYPE, 1, 0) != HEADER_SCHEMA)
+        return damaged(err, "it is another message");
+    return add_columns(&b, &schema, &bytes, out, err);
 }
 
 fby_status fby__ipc_contents(fby__file *file, const fby__table *base, fby_contents *out, fby_error *err)
@@ -322,6 +367,8 @@ fby_status fby__ipc_contents(fby__file *file, const fby__table *base, fby_conten
         status = add_pairs(&b, &of_file, &bytes, out, err);
     if (status == FBY_OK)
         status = add_pairs(&b, &of_schema, &bytes, out, err);
+    if (status == FBY_OK)
+        status = add_columns(&b, &schema, &bytes, out, err);
     if (status != FBY_OK)
         fby__error_context(err, "'%s'", fby__file_path(file));
     return status;

@@ -1,6 +1,7 @@
 /*
  * The Arrow schema that Arrow's writers keep beside Parquet's, under the key "ARROW:schema": it knows what Parquet has no type for. Of
- * that, durations matter here: pandas' timedelta64 and Arrow's duration are plain int64 columns in Parquet's own schema.
+ * that, durations matter here: pandas' timedelta64 and Arrow's duration are plain int64 columns in Parquet's own schema; and what is said of
+ * single columns, which nothing else in the file has.
  *
  * It is base64 of an encapsulated IPC message whose header is a Schema, a FlatBuffer:
  *     0xffffffff   length i32   Message { header: Schema { fields: [Field { name, type, children … }] } }
@@ -12,6 +13,8 @@
  * It is a hint. Whatever in it is out of bounds or does not fit Parquet's schema (a writer that copied the key from another file) says
  * nothing.
  */
+#include "format/contents.h"
+#include "format/ipc/ipc.h"
 #include "format/parquet/meta.h"
 
 enum { MESSAGE_HEADER_TYPE = 1, MESSAGE_HEADER = 2, SCHEMA_FIELDS = 1 };
@@ -190,11 +193,34 @@ static bool is_base64(const uint8_t *text, size_t n)
     return n % 4 != 1;
 }
 
+/* Characters, without those that fill up the last four. */
+static size_t base64_length(fby__bytes base64)
+{
+    const size_t n = base64.n;
+    return n == 0 || n % 4 || base64.data[n - 1] != '=' ? n : base64.data[n - 2] != '=' ? n - 1 : n - 2;
+}
+
+fby_status fby__pq_contents_of_columns(fby__bytes base64, fby_contents *out, fby_error *err)
+{
+    static const char DAMAGED[] = "the Arrow schema among its metadata is damaged: what that says of columns is left out";
+    const size_t n = base64_length(base64);
+    const flat f = {.text = base64.data, .n = n < INT32_MAX && is_base64(base64.data, n) ? (uint32_t)(n * 3 / 4) : 0};
+    uint8_t *message = fby__malloc((size_t)f.n + 1);
+    if (!message)
+        return fby__fail_nomem(err, "the contents of a file");
+    for (uint32_t i = 0; i < f.n; i++)
+        message[i] = byte_at(&f, i);
+    const fby_status status = fby__ipc_contents_of_message((fby__bytes){message, f.n}, out, err);
+    fby__free(message);
+    if (status != FBY_E_FORMAT && status != FBY_E_UNSUPPORTED)
+        return status;
+    fby__error_clear(err);
+    return fby__contents_note(out, DAMAGED, err);
+}
+
 bool fby__pq_mark_durations(fby__bytes base64, fby__schema_element *tree)
 {
-    size_t n = base64.n;
-    if (n > 0 && n % 4 == 0)
-        n -= base64.data[n - 1] != '=' ? 0 : base64.data[n - 2] != '=' ? 1 : 2;
+    const size_t n = base64_length(base64);
     flat f = {.text = base64.data, .n = n < INT32_MAX ? (uint32_t)(n * 3 / 4) : 0};
     const uint32_t begin = u32_at(&f, 0) == UINT32_MAX ? 8 : 4; /* before Arrow 0.15 without the first four bytes */
     if (f.n <= begin)

@@ -88,16 +88,22 @@ fby_status fby__pq_contents(fby__file *file, const fby__table *table, fby_conten
     FBY__TRY(fby__pq_footer_read(file, &footer, err));
     fby__thrift t = fby__thrift_over(footer.bytes);
     fby__thrift_field m = {0};
+    fby__bytes arrow = {0};
     fby_status status = FBY_OK;
     while (status == FBY_OK && fby__thrift_next(&t, &m))
-        if (m.id == 5 && out->n == 0)
+        if (m.id == 5 && out->n == 0) {
+            fby__thrift again = t;
+            arrow = fby__pq_arrow_schema(&again, m.type);
             status = add_pairs(&t, m.type, out, err);
-        else
+        } else {
             fby__thrift_skip(&t, m.type);
+        }
     if (status == FBY_OK && t.fault)
         status = fby__fail(err, FBY_E_FORMAT, "the Parquet footer is damaged: %s; copy or write the file again", t.fault);
     else if (status == FBY_OK && out->n == 0)
         status = fby__contents_begin(out, 0, err);
+    if (status == FBY_OK && arrow.n)
+        status = fby__pq_contents_of_columns(arrow, out, err);
     fby__free(footer.memory);
     if (status != FBY_OK)
         fby__error_context(err, "%s", fby__file_path(file));

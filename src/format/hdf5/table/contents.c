@@ -18,6 +18,7 @@
 typedef struct lister {
     fby__h5_opening o;
     const fby__h5_table *table;
+    uint32_t set; /* of the table: the one that is looked at first for a path */
     fby_contents *out;
     fby_error *err;
 } lister;
@@ -132,7 +133,7 @@ static const char *filters_text(lister *l, const fby__h5_object *object)
 static const char *column_of(lister *l, const char *path)
 {
     const fby__schema *schema = l->table->base.schema;
-    for (uint32_t s = 0; s < l->table->n_sets; s++)
+    for (uint32_t i = 0, s = l->set; i < l->table->n_sets; i++, s = s + 1 < l->table->n_sets ? s + 1 : 0)
         for (uint32_t leaf = 0; strcmp(l->table->sets[s].path, path) == 0 && leaf < schema->n_leaves; leaf++)
             if (l->table->leaves[leaf].set == s) {
                 uint32_t field = schema->leaves[leaf].field;
@@ -301,10 +302,63 @@ static fby_status add_entry(lister *l, const fby__h5_entry *e)
         return out->why ? FBY_OK : FBY_E_NOMEM;
     }
     FBY__TRY(add_attributes(l, object, out));
+    if (l->out->of_table) {
+        out->type = out->filters = "";
+        out->kind = object->kind == FBY__H5_DATASET ? FBY_OBJECT_ARRAY : FBY_OBJECT_GROUP;
+        out->column = object->kind == FBY__H5_DATASET ? column_of(l, l->table->sets[l->set].path) : NULL;
+        return FBY_OK;
+    }
     switch (object->kind) {
     case FBY__H5_GROUP: out->kind = FBY_OBJECT_GROUP; break;
     case FBY__H5_DATASET: return object->type ? add_array(l, e, object, why, out) : FBY_OK;
     default: out->kind = FBY_OBJECT_TYPE;
+    }
+    return FBY_OK;
+}
+
+static fby_status add_named(lister *l, const fby__h5_entry *e)
+{
+    const fby_status status = add_entry(l, e);
+    if (status != FBY_OK && status != FBY_E_NOMEM)
+        fby__error_context(l->err, "%s: '%.200s'", fby__file_path(l->o.file), e->path);
+    return status;
+}
+
+/* Only the helper program lists it. */
+static fby_status add_hidden(lister *l, fby__h5_entry e)
+{
+    if (e.object && !(e.declined = fby__h5_why_hidden(&l->o, &e)))
+        return fby__fail_nomem(l->err, "the contents of a file");
+    return add_entry(l, &e);
+}
+
+static fby_status add_all(lister *l)
+{
+    for (uint32_t i = 0; i < l->o.tree.n; i++) {
+        const fby__h5_entry *e = &l->o.tree.entries[i];
+        if (e->elsewhere || (e->object && e->object->kind == FBY__H5_GROUP && e->declined && l->o.f))
+            FBY__TRY(fby__h5_read_whole(&l->o, l->err));
+        FBY__TRY(add_named(l, e));
+    }
+    for (uint32_t i = 0; i < l->o.whole.n; i++)
+        if (!fby__h5_tree_find(&l->o.tree, l->o.whole.entries[i].path))
+            FBY__TRY(add_hidden(l, l->o.whole.entries[i]));
+    return FBY_OK;
+}
+
+/* The root, and what the table's columns lie in. */
+static fby_status add_table(lister *l)
+{
+    FBY__TRY(add_named(l, &l->o.tree.entries[0]));
+    for (uint32_t s = 0; s < l->table->n_sets; s++) {
+        const fby__h5_entry *e = fby__h5_tree_find(&l->o.tree, l->table->sets[s].path), *hidden = NULL;
+        l->set = s;
+        if (!e || e->elsewhere)
+            FBY__TRY(fby__h5_read_whole(&l->o, l->err));
+        if (e)
+            FBY__TRY(add_named(l, e));
+        else if (l->o.whole.n && (hidden = fby__h5_tree_find(&l->o.whole, l->table->sets[s].path)) != NULL)
+            FBY__TRY(add_hidden(l, *hidden));
     }
     return FBY_OK;
 }
@@ -315,23 +369,8 @@ fby_status fby__h5_contents(fby__file *file, const fby__table *table, fby_conten
     lister l = {.o = {.file = file, .opts = &DEFAULTS}, .table = fby__h5_table_of(table), .out = out, .err = err};
     const fby__reach *before = fby__h5_helper_reach(&l.table->reach);
     fby_status status = fby__h5_read_tree(&l.o, err);
-    for (uint32_t i = 0; status == FBY_OK && i < l.o.tree.n; i++) {
-        const fby__h5_entry *e = &l.o.tree.entries[i];
-        if (e->elsewhere || (e->object && e->object->kind == FBY__H5_GROUP && e->declined && l.o.f))
-            status = fby__h5_read_whole(&l.o, err);
-        if (status == FBY_OK)
-            status = add_entry(&l, e);
-        if (status != FBY_OK && status != FBY_E_NOMEM)
-            fby__error_context(err, "%s: '%.200s'", fby__file_path(file), e->path);
-    }
-    for (uint32_t i = 0; status == FBY_OK && i < l.o.whole.n; i++)
-        if (!fby__h5_tree_find(&l.o.tree, l.o.whole.entries[i].path)) {
-            fby__h5_entry e = l.o.whole.entries[i];
-            if (e.object && !(e.declined = fby__h5_why_hidden(&l.o, &e)))
-                status = fby__fail_nomem(err, "the contents of a file");
-            else
-                status = add_entry(&l, &e);
-        }
+    if (status == FBY_OK)
+        status = out->of_table ? add_table(&l) : add_all(&l);
     (void)fby__h5_helper_reach(before);
     fby__h5_global_fini(&l.o.heap);
     fby__free(l.o.candidates);

@@ -42,6 +42,18 @@ def test_a_pack_read_in_file_order_is_the_loaders_first_epoch(tmp_path):
     assert np.array_equal(np.concatenate(found).ravel(), order)
 
 
+@pytest.mark.parametrize("rows_per_file", [1000, 4000])
+def test_a_state_of_the_source_is_refused_by_its_pack(tmp_path, rows_per_file):
+    """Also where the pack has as many files, rows and blocks: its samples have other places."""
+    src = write(floats(4_000), tmp_path / "src", files=4, row_group_size=1000)
+    fb.pack(src, tmp_path / "out", batch=1000, rows_per_file=rows_per_file)
+    options = {"batch_size": 100, "shuffle": "full", "seed": 1}
+    loader = fb.open(src).loader(["x0"], **options)
+    next(iter(loader))
+    with fb.open(tmp_path / "out").loader(["x0"], **options) as packed, pytest.raises(fb.ChangedError, match="saved over another data set"):
+        packed.load_state_dict(loader.state_dict())
+
+
 def test_rows_are_the_same_in_each_of_three_memories(tmp_path):
     ds = fb.open(write(floats(400_000, columns=12), tmp_path / "src", row_group_size=20_000))
     found = []

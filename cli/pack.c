@@ -97,10 +97,16 @@ static void print_sizes(const pack_options *o, const fby_pack_info *info)
     cli_table_fini(&table);
 }
 
+static void print_note(const fby_pack_info *info)
+{
+    if (*info->note)
+        (void)fprintf(stderr, "forebay: note: %s\n", info->note);
+}
+
 static json_t *pack_json(const pack_options *o, const fby_pack_info *info, double seconds)
 {
     json_t *expected = info->expected_ns ? json_real(1e-9 * (double)info->expected_ns) : json_null();
-    return json_pack("{s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:b, s:s, s:o, s:I, s:o, s:o, s:f}",
+    return json_pack("{s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:b, s:s, s:o, s:I, s:o, s:o, s:o, s:f}",
                      "command", "pack", "forebay", fby_version(), "to", o->to, "dry_run", (int)o->dry_run, "rows", (json_int_t)info->rows,
                      "files", (json_int_t)info->files, "rows_per_file", (json_int_t)info->rows_per_file, "batch",
                      (json_int_t)info->batch_rows, "source_bytes", (json_int_t)info->source_bytes, "decoded_bytes",
@@ -108,11 +114,17 @@ static json_t *pack_json(const pack_options *o, const fby_pack_info *info, doubl
                      (json_int_t)info->written_bytes, "passes", (int)info->passes, "buckets", (int)info->buckets, "resumed",
                      (int)info->resumed, "verified", (int)info->verified, "source_contents", info->contents, "rows_hash",
                      info->verified ? json_string(info->rows_hash) : json_null(), "expected_bytes", (json_int_t)info->expected_bytes,
-                     "expected_seconds", expected, "keys", o->by ? json_integer((json_int_t)info->keys) : json_null(), "seconds", seconds);
+                     "expected_seconds", expected, "keys", o->by ? json_integer((json_int_t)info->keys) : json_null(), "note",
+                     *info->note ? json_string(info->note) : json_null(), "seconds", seconds);
 }
 
 /* The key is at fault, not a column that could be left out: src/pack/keys.c begins so. */
 static bool is_about_the_key(const fby_error *err) { return strncmp(err->message, "the key '", 9) == 0; }
+
+static bool is_about_meaning(const fby_error *err)
+{
+    return strstr(err->message, "would mean two things") != NULL;
+} /* src/pack/differences.c */
 
 /* Where another option than those of loading is the way out. */
 int pack_error(const pack_options *o, const fby_error *err)
@@ -132,6 +144,11 @@ int pack_error(const pack_options *o, const fby_error *err)
     case FBY_E_UNSUPPORTED:
         return cli_error(CLI_FAILED, o->outputs || is_about_the_key(err) ? NULL : "--format arrow, or --columns without it", "%s",
                          err->message);
+    case FBY_E_SCHEMA:
+        if (is_about_meaning(err))
+            return cli_error(CLI_FAILED, "--columns without it, or --outputs FILE, a pipeline file with it among its outputs", "%s",
+                             err->message);
+        return cli_library_error(err);
     default: return cli_library_error(err);
     }
 }
@@ -183,6 +200,8 @@ static int pack(fby_dataset *ds, const pack_options *o, const fby_loader_opts *l
     const int code = make(ds, o, &opts, &info, &seconds);
     if (code != CLI_CONTINUE)
         return code;
+    if (!o->task || o->phase == FBY_PACK_PLAN || o->phase == FBY_PACK_FINISH)
+        print_note(&info);
     if (o->task) {
         printf("%s of %s: done in %s\n", o->task, o->to, cli_seconds(seconds));
         return CLI_OK;
@@ -251,7 +270,7 @@ const cli_command cli_pack = {
         "hidden folder alone; the same command goes on with it, whatever stopped the one before. DIR/_pack.json, written\n"
         "last, says what the pack was made of. --json: {command, forebay, to, dry_run, rows, files, rows_per_file, batch,\n"
         "source_bytes, decoded_bytes, scratch_bytes, written_bytes, passes, buckets, resumed, verified, source_contents,\n"
-        "rows_hash, expected_bytes, expected_seconds, seconds}. --dry-run tries a batch, and how fast the disk is, to say how\n"
+        "rows_hash, expected_bytes, expected_seconds, keys, note, seconds}. --dry-run tries a batch, and how fast the disk is, to say how\n"
         "large the pack would be and about how long it would take.\n"
         "--outputs packs samples in place of rows: those of a pipeline file, with an output a column, ready to train. What would be\n"
         "drawn anew in every epoch is refused.\n"

@@ -88,6 +88,7 @@ typedef struct fby_pack_info {
     uint64_t expected_bytes; /* dry run: about, of the pack's files; else 0 */
     uint64_t expected_ns;    /* dry run: about, what packing takes; else, and where the folder cannot be written, 0 */
     uint64_t keys;           /* by a key: how many values it has; else 0 */
+    char note[600];          /* "", or a sentence: what the source's files say of themselves and is left out, as they do not say the same */
 } fby_pack_info;
 
 /**
@@ -103,8 +104,8 @@ typedef struct fby_pack_info {
  *
  * Errors: FBY_E_ARG (an option; a folder that holds something else, a pack that is finished, or one that another process is writing),
  * FBY_E_UNSUPPORTED (a column's type, by name; HDF5 without the helper program), FBY_E_CHANGED (the source is not what it was), FBY_E_BUDGET,
- * FBY_E_SCHEMA (no column `by`), FBY_E_FORMAT, FBY_E_IO (err->sys_errno: ENOSPC), FBY_E_CANCELLED, FBY_E_NOMEM,
- * FBY_E_DATA (what verify found; a null in HDF5, or as a key).
+ * FBY_E_SCHEMA (no column `by`; a column that has other units in another file, or with stored_values another scale), FBY_E_FORMAT,
+ * FBY_E_IO (err->sys_errno: ENOSPC), FBY_E_CANCELLED, FBY_E_NOMEM, FBY_E_DATA (what verify found; a null in HDF5, or as a key).
  * Threads: any. Blocks: yes. Callbacks: opts->progress, on the calling thread. Since: 0.2
  */
 FBY_API fby_status fby_pack(fby_dataset *ds, const char *to, const fby_pack_opts *opts, fby_pack_info *out, fby_error *err);

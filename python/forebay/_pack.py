@@ -47,6 +47,8 @@ class Pack(NamedTuple):
     """With `dry_run`, about, that packing takes; None where the folder cannot be written."""
     keys: int
     """With `by`, how many values the key has; else 0."""
+    note: str | None
+    """What the source's files say of themselves and their columns, and the pack does not, as they do not say the same."""
 
 
 @advised()
@@ -133,6 +135,8 @@ def pack(
         For an unfinished pack of a source that has changed, and a file that changes meanwhile.
     DataError
         For a null, or a text with a NUL in it, that would go to HDF5; for what `verify` found.
+    SchemaError
+        For a key that is no column; for a column that has other units in another file, or with `stored_values` another scale.
     BudgetError, ReadError
         For memory that is too small; for files that cannot be read or written, a full disk among the reasons.
     """

@@ -200,6 +200,8 @@ def _main() -> int:
         comm.Abort(130)  # the others wait for this rank
         raise
     if comm.Get_rank() == 0:
+        if done.note:
+            print(f"forebay: note: {done.note}", file=sys.stderr)
         print(f"packed {done.rows:,} rows into {given['to']} by {comm.Get_size()} ranks: {done.files:,} files, {done.written_bytes:,} bytes")
     return 0
 

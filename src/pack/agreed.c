@@ -4,7 +4,8 @@
  *     plan    buckets 12
  *             scatters 40
  *             { "pack": 1, …            the manifest's text: source and options
- *             NUL, values of the key    by a key alone: keys.c
+ *             NUL, attributes           what the source says of itself: attributes.c
+ *             values of the key         by a key alone: keys.c
  */
 #include "base/cancel.h"
 #include "base/checked.h"
@@ -36,7 +37,8 @@ static fby_status fail_damaged(const char *path, fby_error *err)
 /* What may be behind the text. */
 static uint64_t most_behind(const fby__pack *p)
 {
-    return p->o->by ? FBY__PACK_KEYS * (3 * (uint64_t)FBY__PACK_KEY_NAME) + FBY__PACK_KEY_COUNTS * sizeof(uint64_t) : 0;
+    const uint64_t keys = p->o->by ? FBY__PACK_KEYS * (3 * (uint64_t)FBY__PACK_KEY_NAME) + FBY__PACK_KEY_COUNTS * sizeof(uint64_t) : 0;
+    return sizeof(uint64_t) + FBY__PACK_ATTRIBUTES_BYTES + keys;
 }
 
 /* No more than tells it from ours. A link is not followed, and a pipe not waited for. */
@@ -147,22 +149,33 @@ static fby_status read_text(const fby__pack *p, const char *folder, const char *
     return status;
 }
 
-/* Behind the text's NUL; none of these bytes is the NUL that read_text adds. */
-static fby__bytes tail_of(const fby__buf *found)
+/* What lies behind the text's NUL. */
+typedef struct tail {
+    bool ok; /* false: there is less than there should be, and the rest is empty */
+    fby__bytes attributes, keys;
+} tail;
+
+/* None of these bytes is the NUL that read_text adds. */
+static tail tail_of(const fby__buf *found)
 {
-    const uint8_t *nul = memchr(found->data, 0, found->n);
-    const size_t head = (size_t)(nul - found->data) + 1;
-    return head < found->n ? (fby__bytes){nul + 1, found->n - head - 1} : (fby__bytes){NULL, 0};
+    const uint8_t *nul = memchr(found->data, 0, found->n), *end = found->data + found->n - 1;
+    if (nul >= end || (size_t)(end - nul) < 1 + sizeof(uint64_t))
+        return (tail){.ok = false};
+    const uint8_t *begin = nul + 1 + sizeof(uint64_t);
+    const uint64_t n = fby__load_u64(nul + 1);
+    if (n > (size_t)(end - begin))
+        return (tail){.ok = false};
+    return (tail){true, {begin, n}, {begin + n, (size_t)(end - begin) - n}};
 }
 
-fby_status fby__pack_plan_tail(const fby__pack *p, fby__buf *out, fby_error *err)
+fby_status fby__pack_plan_keys(const fby__pack *p, fby__buf *out, fby_error *err)
 {
     fby__buf found = {0};
     char *path;
     fby_status status = read_text(p, p->work, FBY__PACK_PLAN, &found, &path, NULL);
     if (status == FBY_OK) {
-        const fby__bytes tail = tail_of(&found);
-        status = fby__buf_put(out, tail.data, tail.n) == 0 ? FBY_OK : no_memory(err);
+        const fby__bytes keys = tail_of(&found).keys;
+        status = fby__buf_put(out, keys.data, keys.n) == 0 ? FBY_OK : no_memory(err);
     } else {
         status = FBY_OK; /* there is none; where that is wrong, it is said when the plan is written, or read */
     }
@@ -175,10 +188,18 @@ fby_status fby__pack_plan_tail(const fby__pack *p, fby__buf *out, fby_error *err
 static fby_status take_keys(fby__pack *p, const fby__buf *found, const char *path, unsigned scatters, fby_error *err)
 {
     bool ok = false;
-    const fby_status status = fby__pack_keys_read(p, tail_of(found), &ok, err);
+    const fby_status status = fby__pack_keys_read(p, tail_of(found).keys, &ok, err);
     if (status == FBY_OK && (!ok || p->keys->n_scatters != scatters))
         return fail_damaged(path, err);
     return status;
+}
+
+static fby_status take_attributes(fby__pack *p, const fby__buf *found, const char *path, fby_error *err)
+{
+    const tail behind = tail_of(found);
+    bool ok = false;
+    const fby_status status = behind.ok ? fby__pack_attributes_read(p, behind.attributes, &ok, err) : FBY_OK;
+    return status == FBY_OK && !ok ? fail_damaged(path, err) : status;
 }
 
 fby_status fby__pack_plan_read(fby__pack *p, fby_error *err)
@@ -195,6 +216,8 @@ fby_status fby__pack_plan_read(fby__pack *p, fby_error *err)
             status = fail_damaged(path, err);
         else
             status = compare(p, "an unfinished", p->work, text + head, err);
+        if (status == FBY_OK)
+            status = take_attributes(p, &found, path, err);
         if (status == FBY_OK && p->keys && !fby__pack_in_memory(p))
             status = take_keys(p, &found, path, scatters, err);
         else if (p->keys) /* of another table, maybe: it is begun anew, with this one's counts */
@@ -240,13 +263,15 @@ fby_status fby__pack_manifest_compare(fby__pack *p, fby_error *err)
     return status;
 }
 
-static fby_status write_keys(const fby__pack *p, fby__pack_out *out, fby_error *err)
+static fby_status write_tail(const fby__pack *p, fby__pack_out *out, fby_error *err)
 {
-    fby__buf tail = {0};
-    fby_status status = fby__buf_put(&tail, "", 1) == 0 ? fby__pack_keys_put(p, &tail, err) : no_memory(err);
+    fby__buf behind = {0};
+    fby_status status = fby__buf_put(&behind, "", 1) == 0 ? fby__pack_attributes_put(p, &behind, err) : no_memory(err);
+    if (status == FBY_OK && p->keys)
+        status = fby__pack_keys_put(p, &behind, err);
     if (status == FBY_OK)
-        status = fby__pack_out_write(out, tail.data, tail.n, err);
-    fby__buf_fini(&tail);
+        status = fby__pack_out_write(out, behind.data, behind.n, err);
+    fby__buf_fini(&behind);
     return status;
 }
 
@@ -254,13 +279,14 @@ fby_status fby__pack_plan_write(fby__pack *p, fby_error *err)
 {
     char line[64];
     fby__pack_out out;
+    FBY__TRY(fby__pack_attributes_find(p, err));
     FBY__TRY(fby__pack_out_open(p->work, FBY__PACK_PLAN, &out, err));
     const int n = snprintf(line, sizeof line, "buckets %u\nscatters %u\n", p->n_buckets, p->n_scatters);
     fby_status status = fby__pack_out_write(&out, line, (size_t)n, err);
     if (status == FBY_OK)
         status = fby__pack_out_write(&out, p->plan.data, p->plan.n, err);
-    if (status == FBY_OK && p->keys)
-        status = write_keys(p, &out, err);
+    if (status == FBY_OK)
+        status = write_tail(p, &out, err);
     if (status == FBY_OK)
         return fby__pack_out_close(&out, true, err);
     fby__pack_out_drop(&out);

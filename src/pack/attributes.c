@@ -1,12 +1,15 @@
 /*
- * What the source says of itself and of its columns, and a pack says as well: key-value metadata of Parquet and Arrow files, attributes of HDF5
- * and NetCDF-4. Of the source's first file: the others are taken to say the same.
+ * What the source says of itself and of its columns, and a pack says as well: key-value metadata of Parquet and Arrow files and of their columns,
+ * attributes of HDF5 and NetCDF-4. It is what all files of the source say alike: differences.c compares them.
  *
- * Left out is what does not hold of the pack: how values were encoded (they are written decoded), which data sets belong together, which program
- * wrote the file, what a pack says of its own source, lists of columns where some were chosen, and what is of the first of several files alone. Of
- * samples, whose outputs are made anew, nothing holds.
+ * Left out is what does not hold of the pack: how values were encoded, where they are written decoded, and types of Arrow extensions, which are
+ * written as what they are stored as; which data sets belong together, which program wrote the file, what a pack says of its own source, lists of
+ * columns where some were chosen, and what is of the first of several files alone. Of samples, whose outputs are made anew, nothing holds.
+ *
+ * The files of the source are read by whoever makes the plan, which keeps what was found; other tasks have it from there.
  */
 #include "block/convert.h"
+#include "block/schema.h"
 #include "dataset/dataset.h"
 #include "pack/pack_impl.h"
 
@@ -14,23 +17,16 @@
 
 #define MOST_NUMBERS 1024u
 
-static const char *const ENCODING[] = {"_FillValue",
-                                       "missing_value",
-                                       "scale_factor",
-                                       "add_offset",
-                                       "_Unsigned",
-                                       "valid_min",
-                                       "valid_max",
-                                       "valid_range",
-                                       "CLASS",
-                                       "NAME",
-                                       "_NCProperties",
-                                       "ARROW:schema",
-                                       "PYTABLES_FORMAT_VERSION",
-                                       "HICKLE_VERSION"};
+static const char *const ENCODING[] = {"_FillValue", "missing_value", "scale_factor", "add_offset",
+                                       "_Unsigned",  "valid_min",     "valid_max",    "valid_range"};
+static const char *const OF_THE_FORMAT[] = {
+    "CLASS",         "NAME", "_NCProperties", "ARROW:schema", "ARROW:extension:name", "ARROW:extension:metadata", "PYTABLES_FORMAT_VERSION",
+    "HICKLE_VERSION"};
 static const char *const OF_ALL_COLUMNS[] = {
     "pandas", "geo", "huggingface", "org.apache.spark.sql.parquet.row.metadata", "parquet.avro.schema", "avro.schema"};
 static const char *const OF_A_FILE[] = {"geo"}; /* with the box around its rows */
+
+#define IS_ONE_OF(name, names) is_one_of((name), (names), sizeof(names) / sizeof *(names))
 
 static fby_status no_memory(fby_error *err) { return fby__fail_nomem(err, "a pack's attributes"); }
 
@@ -44,94 +40,248 @@ static bool is_one_of(const char *name, const char *const *names, size_t n)
 
 static bool begins_with(const char *text, const char *begin) { return strncmp(text, begin, strlen(begin)) == 0; }
 
-static bool holds(const fby__pack *p, const fby_attribute *a)
+/* ---- of one file ---- */
+
+static bool is_number(fby_dtype dtype)
 {
-    const bool is_text = a->strings && a->n == 1 && a->utf8;
-    const bool is_number = a->data && a->dtype != FBY_DTYPE_NONE && a->dtype != FBY_BOOL && a->dtype != FBY_FLOAT16 &&
-                           a->dtype != FBY_BFLOAT16 && a->ndim <= 1 && a->n && a->n <= MOST_NUMBERS;
-    return *a->name && (is_text || is_number) && !begins_with(a->name, "forebay.") && !begins_with(a->name, "_Netcdf4") &&
-           !is_one_of(a->name, ENCODING, sizeof ENCODING / sizeof *ENCODING) &&
-           !(p->o->n_columns && is_one_of(a->name, OF_ALL_COLUMNS, sizeof OF_ALL_COLUMNS / sizeof *OF_ALL_COLUMNS)) &&
-           !(fby__dataset_file_count(p->ds) > 1 && is_one_of(a->name, OF_A_FILE, sizeof OF_A_FILE / sizeof *OF_A_FILE));
+    return dtype != FBY_DTYPE_NONE && dtype != FBY_BOOL && dtype != FBY_FLOAT16 && dtype != FBY_BFLOAT16 && fby_dtype_bytes(dtype);
 }
 
-static int put_number(fby__buf *b, const fby_attribute *a, uint64_t i)
+/* Does the reader undo what attributes say of how numbers are packed? Not inside of compounds and of lists of anything but numbers. */
+static bool is_unpacked(const fby__pack *p, uint32_t file, int64_t column)
+{
+    const struct ArrowSchema *c = column < 0 ? NULL : p->schema.children[column];
+    while (c && begins_with(c->format, "+w"))
+        c = c->children[0];
+    if (c && begins_with(c->format, "+L"))
+        c = c->children[0];
+    return fby__dataset_unpacks(p->ds, file) && (!c || c->format[0] != '+');
+}
+
+static bool holds(const fby__pack *p, const fby_attribute *a, bool unpacked)
+{
+    const bool is_text = a->strings && a->n == 1 && a->utf8, some = p->o->n_columns > 0, several = fby__dataset_file_count(p->ds) > 1;
+    const bool are_numbers = a->data && is_number(a->dtype) && a->ndim <= 1 && a->n && a->n <= MOST_NUMBERS;
+    return *a->name && (is_text || are_numbers) && !begins_with(a->name, "forebay.") && !begins_with(a->name, "_Netcdf4") &&
+           !IS_ONE_OF(a->name, OF_THE_FORMAT) && !(unpacked && IS_ONE_OF(a->name, ENCODING)) &&
+           !(some && IS_ONE_OF(a->name, OF_ALL_COLUMNS)) && !(several && IS_ONE_OF(a->name, OF_A_FILE));
+}
+
+static int put_number(fby__buf *b, fby_dtype dtype, const void *value)
 {
     char text[40];
-    return fby__buf_put(b, text, fby__value_text(a->dtype, (const uint8_t *)a->data + i * fby_dtype_bytes(a->dtype), text, sizeof text));
+    return fby__buf_put(b, text, fby__value_text(dtype, value, text, sizeof text));
 }
 
 /* NULL: no memory. */
-static const char *text_of(fby__arena *texts, const fby_attribute *a)
+static const char *text_of(fby__arena *memory, const fby_attribute *a)
 {
     fby__buf b = {0};
     int failed = a->ndim ? fby__buf_put(&b, "[", 1) : 0;
     for (uint64_t i = 0; i < a->n; i++)
-        failed |= (i ? fby__buf_put(&b, ", ", 2) : 0) | put_number(&b, a, i);
+        failed |= (i ? fby__buf_put(&b, ", ", 2) : 0) | put_number(&b, a->dtype, (const uint8_t *)a->data + i * fby_dtype_bytes(a->dtype));
     failed |= a->ndim ? fby__buf_put(&b, "]", 1) : 0;
-    char *text = failed ? NULL : fby__arena_alloc(texts, b.n + 1);
-    if (text) {
-        memcpy(text, b.data, b.n);
-        text[b.n] = 0;
-    }
+    const char *text = failed ? NULL : fby__arena_copy(memory, b.data, b.n);
     fby__buf_fini(&b);
     return text;
 }
 
-static fby_status add(fby__pack *p, int64_t column, const fby_object *o, fby_error *err)
+/* Copied. */
+static fby_status add(fby__pack_attributes *all, fby__write_attribute one, size_t bytes, fby_error *err)
 {
-    fby__pack_attributes *all = &p->attributes;
+    one.name = fby__arena_copy(&all->memory, one.name, strlen(one.name));
+    one.text = one.text ? fby__arena_copy(&all->memory, one.text, strlen(one.text)) : NULL;
+    one.data = bytes ? fby__arena_copy(&all->memory, one.data, bytes) : NULL;
+    if (!one.name || !one.text || (bytes && !one.data) || fby__grow((void **)&all->list, &all->cap, all->n + 1, sizeof one) != 0)
+        return no_memory(err);
+    all->list[all->n++] = one;
+    return FBY_OK;
+}
+
+static fby_status add_object(const fby__pack *p, const fby_object *o, int64_t column, bool unpacked, fby__pack_attributes *out,
+                             fby_error *err)
+{
     for (uint32_t i = 0; i < o->n_attributes; i++) {
         const fby_attribute *a = &o->attributes[i];
-        if (!holds(p, a))
+        if (!holds(p, a, unpacked))
             continue;
-        fby__write_attribute one = {.column = column, .name = a->name, .text = a->strings ? a->strings[0] : text_of(&all->texts, a)};
+        fby__write_attribute one = {.column = column, .name = a->name, .text = a->strings ? a->strings[0] : text_of(&out->memory, a)};
         one.dtype = a->strings ? FBY_DTYPE_NONE : a->dtype;
-        one.data = a->data;
+        one.data = a->strings ? NULL : a->data;
         one.n = a->n;
         one.is_scalar = a->ndim == 0;
-        if (!one.text || fby__grow((void **)&all->list, &all->cap, all->n + 1, sizeof one) != 0)
-            return no_memory(err);
-        all->list[all->n++] = one;
+        FBY__TRY(add(out, one, a->strings ? 0 : (size_t)a->n * fby_dtype_bytes(a->dtype), err));
     }
     return FBY_OK;
 }
 
-static const fby_object *object_of(const fby_contents *c, const char *column)
+/* *at: near where it is, as columns come in much the same order. */
+static const fby_object *object_of(const fby_contents *c, const char *column, size_t *at)
 {
-    for (size_t i = 1; i < fby_contents_count(c); i++) {
-        const fby_object *o = fby_contents_object(c, i);
-        if (o->column && strcmp(o->column, column) == 0)
+    const size_t n = fby_contents_count(c);
+    for (size_t i = 0; i < n; i++) {
+        const size_t k = (*at + i) % n;
+        const fby_object *o = fby_contents_object(c, k);
+        if (o->column && strcmp(o->column, column) == 0) {
+            *at = k;
             return o;
+        }
     }
     return NULL;
 }
 
-fby_status fby__pack_attributes_find(fby__pack *p, fby_error *err)
+fby_status fby__pack_attributes_of_file(const fby__pack *p, uint32_t file, fby__pack_attributes *out, fby_error *err)
 {
     fby_contents *c = NULL;
-    if (p->pipeline || fby__dataset_file_count(p->ds) == 0 || fby__pack_in_memory(p))
-        return FBY_OK;
-    const fby_status status = fby_contents_open(p->ds, 0, &c, err);
+    size_t at = 0;
+    fby_status status = fby__dataset_said(p->ds, file, &c, err);
     if (status == FBY_E_UNSUPPORTED || status == FBY_E_FORMAT) { /* CSV says nothing; of what is damaged, packing names what it needs */
         fby__error_clear(err);
         return FBY_OK;
     }
-    FBY__TRY(status);
-    p->attributes.contents = c;
-    FBY__TRY(add(p, -1, fby_contents_object(c, 0), err));
-    for (int64_t i = 0; i < p->schema.n_children; i++) {
-        const fby_object *o = object_of(c, p->schema.children[i]->name);
+    if (status == FBY_OK)
+        status = add_object(p, fby_contents_object(c, 0), -1, is_unpacked(p, file, -1), out, err);
+    for (int64_t i = 0; status == FBY_OK && i < p->schema.n_children; i++) {
+        const fby_object *o = object_of(c, p->schema.children[i]->name, &at);
         if (o)
-            FBY__TRY(add(p, i, o, err));
+            status = add_object(p, o, i, is_unpacked(p, file, i), out, err);
     }
+    fby_contents_close(c);
+    return status;
+}
+
+fby_status fby__pack_attributes_find(fby__pack *p, fby_error *err)
+{
+    fby__pack_attributes *a = &p->attributes;
+    if (!a->known && !p->pipeline && fby__dataset_file_count(p->ds) && !fby__pack_in_memory(p)) {
+        FBY__TRY(fby__pack_attributes_of_file(p, 0, a, err));
+        FBY__TRY(fby__pack_differences_drop(p, err));
+    }
+    a->known = true;
     return FBY_OK;
 }
 
 void fby__pack_attributes_fini(fby__pack_attributes *a)
 {
-    fby_contents_close(a->contents);
-    fby__arena_fini(&a->texts);
+    fby__arena_fini(&a->memory);
     fby__free(a->list);
+    fby__free(a->differs);
     *a = (fby__pack_attributes){0};
+}
+
+/* ---- in the plan's file ---- */
+
+/*
+ *     bytes of what follows          u64
+ *     how many attributes            u64
+ *     what was left out              text; texts end with a NUL
+ *     each: column, dtype, numbers   u64, u64, u64
+ *           is it one number         u64
+ *           name, text               texts
+ *           the numbers
+ *     hash                           of all that lies before it, but for the first number
+ */
+
+static int put_text(fby__buf *b, const char *text) { return fby__buf_put(b, text, strlen(text) + 1); }
+
+fby_status fby__pack_attributes_put(const fby__pack *p, fby__buf *out, fby_error *err)
+{
+    const fby__pack_attributes *all = &p->attributes;
+    uint64_t n = all->n;
+    const size_t begin = out->n + sizeof n;
+    int failed = fby__buf_put(out, &n, sizeof n) | fby__buf_put(out, &n, sizeof n) | put_text(out, all->note);
+    for (size_t i = 0; i < all->n && !failed; i++) {
+        const fby__write_attribute *a = &all->list[i];
+        const uint64_t numbers[] = {(uint64_t)a->column, (uint64_t)a->dtype, a->n, a->is_scalar};
+        failed = fby__buf_put(out, numbers, sizeof numbers) | put_text(out, a->name) | put_text(out, a->text);
+        if (!failed && a->dtype != FBY_DTYPE_NONE)
+            failed = fby__buf_put(out, a->data, (size_t)a->n * fby_dtype_bytes(a->dtype));
+    }
+    if (failed)
+        return no_memory(err);
+    const fby__hash128 h = fby__hash(out->data + begin, out->n - begin);
+    if (fby__buf_put(out, &h, sizeof h) != 0)
+        return no_memory(err);
+    n = out->n - begin;
+    memcpy(out->data + begin - sizeof n, &n, sizeof n);
+    return n <= FBY__PACK_ATTRIBUTES_BYTES
+               ? FBY_OK
+               : fby__fail(err, FBY_E_UNSUPPORTED,
+                           "what '%s' says of itself and its columns takes %llu bytes, and every file of the pack "
+                           "would have them: %u are the most. Pack its columns as outputs, which leave it out",
+                           fby__dataset_file_path(p->ds, 0), (unsigned long long)n, FBY__PACK_ATTRIBUTES_BYTES);
+}
+
+static bool parse_bytes(fby__bytes *from, size_t n, const void **out)
+{
+    if (from->n < n)
+        return false;
+    *out = from->data;
+    *from = (fby__bytes){from->data + n, from->n - n};
+    return true;
+}
+
+static bool parse_number(fby__bytes *from, uint64_t *out)
+{
+    const void *at;
+    const bool there = parse_bytes(from, sizeof *out, &at);
+    if (there)
+        *out = fby__load_u64(at);
+    return there;
+}
+
+static bool parse_text(fby__bytes *from, const char **out)
+{
+    const uint8_t *nul = from->n ? memchr(from->data, 0, from->n) : NULL;
+    *out = (const char *)from->data;
+    const void *at;
+    return nul && parse_bytes(from, (size_t)(nul - from->data) + 1, &at) && fby__schema_text_valid(*out, strlen(*out));
+}
+
+/* Behind the one before it, and of a kind that a source's may be of. */
+static bool parse_one(const fby__pack *p, fby__bytes *from, int64_t *column, fby__write_attribute *out, size_t *out_bytes)
+{
+    uint64_t of, dtype, scalar;
+    if (!parse_number(from, &of) || !parse_number(from, &dtype) || !parse_number(from, &out->n) || !parse_number(from, &scalar) ||
+        !parse_text(from, &out->name) || !parse_text(from, &out->text))
+        return false;
+    out->column = (int64_t)of;
+    out->dtype = (fby_dtype)dtype;
+    out->is_scalar = scalar != 0;
+    const bool text = dtype == FBY_DTYPE_NONE, number = !text && dtype <= FBY_FLOAT64 && is_number(out->dtype);
+    const bool fits = out->column >= *column && out->column < p->schema.n_children && *out->name && out->n >= 1 && out->n <= MOST_NUMBERS &&
+                      scalar <= 1 && (out->n == 1 || (number && !scalar)) && (text || number);
+    *column = out->column;
+    *out_bytes = number ? (size_t)out->n * fby_dtype_bytes(out->dtype) : 0;
+    return fits && parse_bytes(from, *out_bytes, &out->data);
+}
+
+/* The hash finds what went wrong on a disk. Whoever may write there may write a hash, too: so all is looked at before it is believed. */
+fby_status fby__pack_attributes_read(fby__pack *p, fby__bytes from, bool *out_ok, fby_error *err)
+{
+    fby__pack_attributes all = {.known = true};
+    const size_t hash = sizeof(fby__hash128);
+    const char *note = "";
+    uint64_t n = 0;
+    int64_t column = -1;
+    *out_ok = from.n >= hash && fby__hash_follows(from.data, from.n - hash);
+    from.n -= *out_ok ? hash : 0;
+    *out_ok = *out_ok && parse_number(&from, &n) && parse_text(&from, &note) && strlen(note) < sizeof all.note;
+    fby_status status = FBY_OK;
+    for (uint64_t i = 0; status == FBY_OK && *out_ok && i < n; i++) {
+        fby__write_attribute one = {.n = 0};
+        size_t bytes = 0;
+        *out_ok = parse_one(p, &from, &column, &one, &bytes);
+        if (*out_ok)
+            status = add(&all, one, bytes, err);
+    }
+    *out_ok = *out_ok && from.n == 0;
+    if (status == FBY_OK && *out_ok) {
+        memcpy(all.note, note, strlen(note) + 1);
+        fby__pack_attributes_fini(&p->attributes);
+        p->attributes = all;
+    } else {
+        fby__pack_attributes_fini(&all);
+    }
+    return status;
 }

@@ -184,7 +184,7 @@ fby_status fby__pack_folder_check(fby__pack *p, fby_error *err)
     fby__pack_state state;
     FBY__TRY(fby__pack_look(p, &state, err));
     FBY__TRY(refuse_finished(p, state, err));
-    return state == FBY__PACK_NOTHING ? FBY_OK : fby__pack_plan_read(p, err);
+    return state == FBY__PACK_NOTHING ? fby__pack_attributes_find(p, err) : fby__pack_plan_read(p, err);
 }
 
 fby_status fby__pack_folder_begin(fby__pack *p, bool *out_finished, fby_error *err)
@@ -193,6 +193,8 @@ fby_status fby__pack_folder_begin(fby__pack *p, bool *out_finished, fby_error *e
     *out_finished = false;
     FBY__TRY(fby__pack_look(p, &state, err)); /* before anything is made in a folder of somebody else's */
     FBY__TRY(refuse_finished(p, state, err));
+    if (state == FBY__PACK_NOTHING)
+        FBY__TRY(fby__pack_attributes_find(p, err));
     FBY__TRY(fby__pack_make_folders(p, err));
     FBY__TRY(fby__pack_lock(p, FBY__PACK_ALONE, err));
     fby_status status = begin_locked(p, out_finished, err);

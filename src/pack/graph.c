@@ -213,6 +213,7 @@ fby_status fby_pack_tasks(fby_dataset *ds, const char *to, const fby_pack_opts *
 
 static fby_status plan(fby__pack *p, fby_error *err)
 {
+    FBY__TRY(fby__pack_attributes_find(p, err)); /* what is wrong with the source is said before there is a folder */
     FBY__TRY(fby__pack_make_folders(p, err));
     FBY__TRY(fby__pack_lock(p, FBY__PACK_TOGETHER, err));
     FBY__TRY(fby__pack_plan_write(p, err));

@@ -462,7 +462,7 @@ fby_status fby__pack_keys_find(fby__pack *p, fby_error *err)
     bool ok = false;
     int64_t column = 0;
     FBY__TRY(find_column(p, &column, err));
-    fby_status status = fby__pack_in_memory(p) ? FBY_OK : fby__pack_plan_tail(p, &tail, err);
+    fby_status status = fby__pack_in_memory(p) ? FBY_OK : fby__pack_plan_keys(p, &tail, err);
     if (status == FBY_OK && tail.n)
         status = fby__pack_keys_read(p, (fby__bytes){tail.data, tail.n}, &ok, err);
     fby__buf_fini(&tail);

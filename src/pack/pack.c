@@ -66,6 +66,7 @@ void fby__pack_inform(const fby__pack *p, fby_pack_info *info)
         info->scratch_bytes = info->decoded_bytes + 4 * p->rows;
     (void)snprintf(info->contents, sizeof info->contents, "%s", fby__dataset_contents(p->ds));
     memcpy(info->rows_hash, p->rows_hash, sizeof p->rows_hash);
+    memcpy(info->note, p->attributes.note, sizeof p->attributes.note);
 }
 
 static bool all_files_there(const fby__pack *p)
@@ -107,7 +108,6 @@ fby_status fby__pack_init(fby__pack *p, fby_dataset *ds, const char *to, const f
         FBY__TRY(fby__pack_pipeline_open(ds, opts->loader, &p->pipeline, err));
     FBY__TRY(fby__pack_layout(p, err));
     FBY__TRY(fby__pack_say(p, err));
-    FBY__TRY(fby__pack_attributes_find(p, err));
     return fby__pack_describe(p, false, err);
 }
 

@@ -7,6 +7,7 @@
  *     keys.c      by a key: its values, each of which has files of its own
  *     provenance.c what the pack says of itself
  *     attributes.c what the source says of itself and its columns
+ *     differences.c where its files do not say the same
  *     graph.c     the phases: which tasks there are, what they read and write, and each of them run
  *                 plan ─► scatter ─► write ─► verify ─► finish
  *     crew.c      tasks of a phase, several at a time, by threads
@@ -23,8 +24,8 @@
  *
  *     to/part-00000.arrow …        the pack; appear at the end, one rename after the other
  *     to/_pack.json                what it was made of; appears last
- *     to/.forebay-pack/plan        about the same text, how many tasks there are, by a key its values and counts: what another run has to
- *                                  agree with to go on
+ *     to/.forebay-pack/plan        about the same text, how many tasks there are, what the source says of itself, by a key its values and counts:
+ *                                  what another run has to agree with to go on
  *     to/.forebay-pack/scatter-K   rows of the K-th range of blocks of the source, by bucket
  *     to/.forebay-pack/verify-K    sums of the K-th range of rows, of a verify task that was run by itself
  *     to/.forebay-pack/part-…      files of the pack that are complete
@@ -69,12 +70,17 @@ typedef struct fby__pack_sum {
     uint64_t known; /* 1: this is set */
 } fby__pack_sum;
 
+#define FBY__PACK_ATTRIBUTES_BYTES ((uint32_t)64 << 20) /* in the plan, at most */
+
 /** What the source says of itself and its columns. */
 typedef struct fby__pack_attributes {
+    bool known;
     fby__write_attribute *list; /* owned: of the file, then of one column after the other */
     size_t n, cap;
-    fby__arena texts;       /* of those that are numbers */
-    fby_contents *contents; /* owned: the rest of what the list points to; NULL = it says nothing */
+    fby__arena memory; /* what the list points to */
+    char note[600];    /* what was left out; "" = nothing */
+    _Atomic uint32_t
+        *differs; /* owned; while files are compared, of each: the first file that says something else. Relaxed: read when all have ended */
 } fby__pack_attributes;
 
 /** Options as texts, for the metadata of files. */
@@ -164,9 +170,23 @@ static inline fby__write_options fby__pack_write_options(const fby__pack *p, con
 
 /* ---- attributes.c ---- */
 
-/** p->attributes, once the layout is known: of the source's first file, as far as they still hold of the pack. */
+/**
+ * p->attributes, from the files of the source, once the layout is known; if they are known, nothing is done. FBY_E_SCHEMA: numbers of a column
+ * mean one thing in a file and another in the next.
+ */
 fby_status fby__pack_attributes_find(fby__pack *p, fby_error *err);
+/** Of one file, as far as they still hold of the pack; behind what *out has. */
+fby_status fby__pack_attributes_of_file(const fby__pack *p, uint32_t file, fby__pack_attributes *out, fby_error *err);
+/** For the plan's file, with their number of bytes before them. */
+fby_status fby__pack_attributes_put(const fby__pack *p, fby__buf *out, fby_error *err);
+/** From there, without that number: damaged, *out_ok is false. */
+fby_status fby__pack_attributes_read(fby__pack *p, fby__bytes from, bool *out_ok, fby_error *err);
 void fby__pack_attributes_fini(fby__pack_attributes *a);
+
+/* ---- differences.c ---- */
+
+/** Of what the first file says, in p->attributes, only what all others say too stays. The errors of fby__pack_attributes_find. */
+fby_status fby__pack_differences_drop(fby__pack *p, fby_error *err);
 
 /* ---- folder.c ---- */
 
@@ -210,8 +230,8 @@ bool fby__pack_in_memory(const fby__pack *p);
 
 /** Write the plan's file; where there is one already, it stays. */
 fby_status fby__pack_plan_write(fby__pack *p, fby_error *err);
-/** What the plan's file has behind its text; nothing where there is no such file, or nothing behind it. */
-fby_status fby__pack_plan_tail(const fby__pack *p, fby__buf *out, fby_error *err);
+/** What the plan's file has of the key; nothing where there is no such file, or none in it. */
+fby_status fby__pack_plan_keys(const fby__pack *p, fby__buf *out, fby_error *err);
 /** Take its numbers over. FBY_E_CHANGED, FBY_E_ARG: it is of another source, or has other options. */
 fby_status fby__pack_plan_read(fby__pack *p, fby_error *err);
 /** Is the finished pack that is there this one? The same errors. */

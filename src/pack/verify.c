@@ -184,7 +184,7 @@ static fby_status sum_rows(fby__pack *p, fby__pack_reader *reader, uint32_t firs
 /* The files of the pack [first, last), wherever they are by now. */
 static fby_status open_pack(const fby__pack *p, uint64_t first, uint64_t last, fby_dataset **out, fby_error *err)
 {
-    const fby_open_opts opts = {.size = sizeof opts, .cache_dir = ""};
+    const fby_open_opts opts = {.size = sizeof opts, .cache_dir = "", .stored_values = true}; /* as they were written */
     const size_t n = (size_t)(last - first);
     fby_source *sources = fby__calloc(n, sizeof *sources);
     fby_status status = sources ? FBY_OK : no_memory(err);

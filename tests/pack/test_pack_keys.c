@@ -12,6 +12,7 @@
 #include "support/files.h"
 #include "support/temp_dir.h"
 
+#include "base/bytes.h"
 #include "base/hash.h"
 
 #include <forebay/pack.h>
@@ -45,7 +46,7 @@ static fby_dataset *open_rows(void)
 typedef struct plan {
     fby_dataset *ds;
     char to[600], path[700];
-    uint8_t *bytes, *tail; /* as they were written; behind its text */
+    uint8_t *bytes, *tail; /* as they were written; behind its text and what the source says of itself */
     size_t head;
 } plan;
 
@@ -60,6 +61,7 @@ static plan make_plan(void)
         fail_msg("%s", err.message);
     p.bytes = read_bytes(p.path, &n);
     p.tail = (uint8_t *)memchr(p.bytes, 0, n) + 1;
+    p.tail += sizeof(uint64_t) + fby__load_u64(p.tail);
     p.head = (size_t)(p.tail - p.bytes);
     assert_int_equal(n - p.head, END + HASH);
     assert_memory_equal(p.tail + TEXT_A, "a", 2);

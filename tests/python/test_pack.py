@@ -264,7 +264,7 @@ def test_a_plan_with_numbers_that_make_no_sense_is_damaged(tmp_path, buckets):
     ds = fb.open(write(floats(200_000), tmp_path / "src", row_group_size=5_000))
     unfinished(ds, tmp_path / "out", batch=50)
     plan = tmp_path / "out/.forebay-pack/plan"
-    plan.write_text(f"buckets {buckets}\n" + plan.read_text().split("\n", 1)[1])
+    plan.write_bytes(f"buckets {buckets}\n".encode() + plan.read_bytes().split(b"\n", 1)[1])
     with pytest.raises(fb.FormatError, match="forebay-pack/plan' is damaged"):
         fb.pack(ds, tmp_path / "out", batch=50)
 

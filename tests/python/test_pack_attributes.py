@@ -1,6 +1,9 @@
 """What a source says of itself and its columns, a pack says as well: units and names, pandas' index, a geometry's CRS; provenance stays apart."""
 
 import json
+import os
+import pathlib
+import subprocess
 
 import numpy as np
 import pandas as pd
@@ -12,6 +15,10 @@ import forebay as fb
 from pack_cases import contents, floats, write
 
 h5py = pytest.importorskip("h5py")
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CLI = pathlib.Path(os.environ.get("FOREBAY_CLI", ROOT / "build/forebay"))
+needs_cli = pytest.mark.skipif(not CLI.exists(), reason=f"no command at {CLI}: run make, or set FOREBAY_CLI")
 
 OF_FILE = {"title": "Rivers of Zürich", "version": np.int32(3)}
 OF_X = {"units": "m/s", "long_name": "flow", "bounds": np.array([-1.5, 0.1]), "levels": np.array([1, 2, 3], "u2"), "accuracy": np.float32(0.1)}
@@ -85,3 +92,206 @@ def test_samples_and_sources_that_say_nothing_have_none(rivers, tmp_path):
     a = fb.pack(write(floats(100), tmp_path / "plain"), tmp_path / "a", verify=True)
     assert a.rows == 100 and not pa.ipc.open_file(tmp_path / "a/part-00000.arrow").schema.metadata
     assert len(contents(tmp_path / "a")) == 2
+
+
+# ---- of columns of Arrow and Parquet files ----
+
+FIELDS = pa.schema([
+    pa.field("x", pa.float32(), metadata={"units": "K", "long_name": "Temperatur in Zürich"}),
+    pa.field("n", pa.int32()),
+    pa.field("j", pa.string(), metadata={"ARROW:extension:name": "arrow.json", "ARROW:extension:metadata": "", "of": "a document"}),
+], metadata={"license": "CC0"})  # fmt: skip
+
+
+def write_fields(folder, format, schema=FIELDS, name="0"):
+    table = pa.table({"x": np.arange(20, dtype="f4"), "n": np.arange(20, dtype="i4"), "j": ["{}"] * 20}).cast(schema)
+    folder.mkdir(exist_ok=True)
+    if format == "parquet":
+        pq.write_table(table, folder / f"{name}.parquet")
+    else:
+        with pa.OSFile(str(folder / f"{name}.arrow"), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+            writer.write_table(table)
+    return folder
+
+
+def said_by_columns(folder, format):
+    """Of each column, without the numbers of fields that pyarrow adds to what it reads."""
+    if format == "hdf5":
+        with h5py.File(folder / "part-00000.hdf5") as f:
+            return {name: dict(f[name].attrs) for name in f}
+    schema = pa.ipc.open_file(folder / "part-00000.arrow").schema if format == "arrow" else pq.read_schema(folder / "part-00000.parquet")
+    return {f.name: {k.decode(): v.decode() for k, v in (f.metadata or {}).items() if not k.startswith(b"PARQUET")} for f in schema}
+
+
+@pytest.mark.parametrize("source", ["arrow", "parquet"])
+@pytest.mark.parametrize("format", ["arrow", "parquet", "hdf5"])
+def test_metadata_of_columns_stay(tmp_path, source, format):
+    write_fields(tmp_path / "src", source)
+    done = fb.pack(tmp_path / "src", tmp_path / "out", format=format, columns=["n", "x", "j"], verify=True)
+    expected = {"x": {"units": "K", "long_name": "Temperatur in Zürich"}, "n": {}, "j": {"of": "a document"}}  # a text, and no extension's any more
+    assert said_by_columns(tmp_path / "out", format) == expected and done.note is None
+    assert fb.open(tmp_path / "out").attrs["license"] == "CC0"
+    assert fb.open(tmp_path / "out").contents()["/x"].attributes["units"] == "K"
+    fb.pack(tmp_path / "out", tmp_path / "again", format=source, seed=3)
+    assert said_by_columns(tmp_path / "again", source) == expected
+
+
+# ---- of files that do not say the same ----
+
+
+def write_differing(folder, files=5):
+    folder.mkdir()
+    for k in range(files):
+        with h5py.File(folder / f"{k}.h5", "w") as f:
+            f.attrs.update({"title": "Rivers", "version": np.int32(3), "history": f"made on day {k}", **({"only": "the first"} if k == 0 else {"later": k})})
+            f["x"] = np.arange(50, dtype="f4")
+            f["x"].attrs.update({"units": "m/s", "level": np.float32(k // 3), **({"long_name": "flow"} if k != 4 else {})})
+            f["y"] = np.arange(50.0)
+            f["y"].attrs.update({"calendar": "standard" if k else "gregorian", **({} if k == 3 else {"units": "K"})})
+    return folder
+
+
+LEFT_OUT = ["'history'", "'only'", "'long_name' of 'x'", "'level' of 'x'", "'units' of 'y'", "'calendar' of 'y'"]
+
+
+@pytest.mark.parametrize("format", ["arrow", "parquet", "hdf5"])
+def test_only_what_all_files_say_is_said_and_a_note_names_the_rest(tmp_path, format):
+    src = write_differing(tmp_path / "src")
+    done = fb.pack(src, tmp_path / "out", format=format, verify=True)
+    assert sum(name in done.note for name in LEFT_OUT) == 4 and "and 2 more" in done.note, done.note
+    assert "the first that differs is '1.h5'" in done.note and "left out, as the source's files do not say the same" in done.note
+    assert fb.pack(src, tmp_path / "dry", dry_run=True).note == done.note
+    assert said_by_columns(tmp_path / "out", format) == {"x": {"units": "m/s"}, "y": {}}
+    attrs = fb.open(tmp_path / "out").attrs
+    assert {name for name in attrs if not name.startswith(("forebay.", "ARROW"))} == {"title", "version"}
+    for task in fb.pack_tasks(src, tmp_path / "tasks", format=format, verify=True):
+        assert fb.pack_task(src, tmp_path / "tasks", task, format=format, verify=True).note == done.note
+    assert contents(tmp_path / "tasks") == contents(tmp_path / "out")
+    fb.pack(src, tmp_path / "threads", format=format, threads=4, verify=True)
+    assert contents(tmp_path / "threads") == contents(tmp_path / "out")
+    assert fb.pack(src, tmp_path / "x", columns=["x"]).note.count("'units'") == 0
+    assert fb.pack(src, tmp_path / "samples", outputs=["x", "y"]).note is None
+
+
+@needs_cli
+def test_the_command_prints_the_note(tmp_path):
+    src = write_differing(tmp_path / "src")
+    pack = [CLI, "pack", src, "--no-cache", "--to"]
+    done = subprocess.run([*pack, tmp_path / "a"], capture_output=True, text=True, check=True)
+    assert "forebay: note: 'only'" in done.stderr or "forebay: note: 'history'" in done.stderr
+    plan = subprocess.run([*pack, tmp_path / "b", "--task", "plan:0"], capture_output=True, text=True, check=True)
+    assert plan.stderr == done.stderr
+    scatter = subprocess.run([*pack, tmp_path / "b", "--task", "scatter:0"], capture_output=True, text=True, check=True)
+    assert "note" not in scatter.stderr
+    said = json.loads(subprocess.run([*pack, tmp_path / "c", "--json"], capture_output=True, text=True, check=True).stdout)
+    assert f"forebay: note: {said['note']}\n" == done.stderr
+
+
+UNITS = [
+    ("units", "days since 2000-01-01", "days since 2001-01-01"), ("units", "K", "degC"), ("calendar", "standard", "noleap"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, first, other", UNITS)
+@pytest.mark.parametrize("kind", ["hdf5", "parquet", "arrow"])
+def test_numbers_that_would_mean_two_things_are_refused_by_column_and_file(tmp_path, kind, name, first, other):
+    for k in range(3):
+        said = {name: other if k == 2 else first}
+        if kind == "hdf5":
+            (tmp_path / "src").mkdir(exist_ok=True)
+            with h5py.File(tmp_path / f"src/{k}.h5", "w") as f:
+                f["x"], f["n"] = np.arange(9.0), np.arange(9)
+                f["x"].attrs.update(said)
+        else:
+            write_fields(tmp_path / "src", kind, FIELDS.set(0, FIELDS.field(0).with_metadata(said)), str(k))
+    end = {"hdf5": "h5"}.get(kind, kind)
+    message = f"column 'x' has {name} '{first}' in '0.{end}', and '{other}' in '2.{end}'"
+    for call in (lambda: fb.pack(tmp_path / "src", tmp_path / "out"), lambda: fb.pack_task(tmp_path / "src", tmp_path / "out", "plan:0"),
+                 lambda: fb.pack(tmp_path / "src", tmp_path / "out", dry_run=True)):  # fmt: skip
+        with pytest.raises(fb.SchemaError, match=message):
+            call()
+        assert not (tmp_path / "out").exists()
+    if CLI.exists():
+        refused = subprocess.run([CLI, "pack", tmp_path / "src", "--to", tmp_path / "out", "--no-cache"], capture_output=True, text=True, check=False)
+        assert refused.returncode == 1 and message in refused.stderr and "--columns without it" in refused.stderr
+    assert fb.pack(tmp_path / "src", tmp_path / "n", columns=["n"]).note is None
+    fb.pack(tmp_path / "src", tmp_path / "samples", outputs=["x"])
+    assert "x" not in said_by_columns(tmp_path / "n", "arrow") and said_by_columns(tmp_path / "samples", "arrow") == {"x": {}}
+
+
+# ---- numbers as they are stored ----
+
+PACKED = {"units": "K", "scale_factor": np.float32(0.5), "add_offset": np.float64(200), "_FillValue": np.int16(-9), "valid_min": np.int16(-5)}
+PACKED_TEXT = {"units": "K", "scale_factor": "0.5", "add_offset": "200", "_FillValue": "-9", "valid_min": "-5"}
+
+
+def write_packed(folder, *scales):
+    folder.mkdir()
+    for k, scale in enumerate(scales):
+        with h5py.File(folder / f"{k}.h5", "w") as f:
+            f["x"] = np.array([-9, -7, 1, 2, 40], "i2")
+            f["x"].attrs.update({name: value for name, value in {**PACKED, "scale_factor": scale}.items() if value is not None})
+    return folder
+
+
+def column(folder, **options):
+    """Sorted; what is missing, NaN or null, as None."""
+    values = pa.table(fb.open(folder, **options))["x"].to_pylist()
+    return sorted((None if v != v else v for v in values), key=lambda v: (v is None, v))
+
+
+@pytest.mark.parametrize("format", ["arrow", "parquet", "hdf5"])
+def test_stored_values_keep_what_their_units_need(tmp_path, format):
+    src = write_packed(tmp_path / "src", np.float32(0.5), np.float32(0.5))
+    done = fb.pack(fb.open(src, stored_values=True), tmp_path / "stored", format=format, verify=True)
+    said = said_by_columns(tmp_path / "stored", format)["x"]
+    assert said == (PACKED if format == "hdf5" else PACKED_TEXT) and done.note is None
+    if format == "hdf5":
+        assert {name: np.asarray(value).dtype for name, value in said.items()} == {name: np.asarray(value).dtype for name, value in PACKED.items()}
+    stored = column(src, stored_values=True)
+    assert column(tmp_path / "stored", stored_values=True) == stored == sorted([-9, -7, 1, 2, 40] * 2)
+    assert column(tmp_path / "stored") == (column(src) if format == "hdf5" else stored)
+    for option in (True, False):
+        fb.pack(fb.open(tmp_path / "stored", stored_values=option), tmp_path / f"again {option}", format="hdf5", verify=True)
+        assert column(tmp_path / f"again {option}", stored_values=True) == column(tmp_path / "stored", stored_values=option)
+    if format != "hdf5":  # what are texts there stay texts, and unpack nothing
+        assert column(tmp_path / "again True") == stored
+    fb.pack(src, tmp_path / "unpacked", format=format, verify=True)
+    assert said_by_columns(tmp_path / "unpacked", format)["x"] == {"units": "K"} and column(tmp_path / "unpacked") == column(src)
+
+
+@pytest.mark.parametrize("scales", [(0.5, 0.25), (0.5, None), (None, 0.5)], ids=["another", "none", "none at first"])
+def test_stored_values_of_other_scales_are_refused(tmp_path, scales):
+    src = write_packed(tmp_path / "src", *scales)
+    with pytest.raises(fb.SchemaError, match=r"column 'x' has scale_factor '0\.5' in .*two things.*without stored_values"):
+        fb.pack(fb.open(src, stored_values=True), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    if None not in scales:  # unpacked, they are what they are, in each file by its own scale
+        fb.pack(src, tmp_path / "out", verify=True)
+        assert column(tmp_path / "out") == column(src)
+
+
+def test_a_scale_of_one_is_none(tmp_path):
+    src = write_packed(tmp_path / "src", np.float32(1), None)
+    assert "'scale_factor' of 'x'" in fb.pack(fb.open(src, stored_values=True), tmp_path / "out").note
+
+
+@pytest.mark.parametrize("format", ["arrow", "parquet"])
+def test_what_is_in_compounds_is_not_unpacked_and_says_so(tmp_path, format):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["x"] = np.zeros(10, np.dtype([("a", "i2"), ("b", "f4")]))
+        f["y"] = np.arange(10)
+        f["x"].attrs.update({"units": "K", "scale_factor": 0.1})
+    fb.pack(tmp_path / "a.h5", tmp_path / "out", format=format)
+    found = said_by_columns(tmp_path / "out", format)
+    assert {"units": "K", "scale_factor": "0.10000000000000001"} in found.values(), found
+
+
+def test_the_plan_alone_reads_what_files_say(tmp_path):
+    """So a task that runs behind it does not open each file for it."""
+    src = write_differing(tmp_path / "src", 30)
+    said = {}
+    for task in fb.pack_tasks(src, tmp_path / "out"):
+        seen = said[task.name] = set()
+        fb.pack_task(src, tmp_path / "out", task, progress=lambda done, total, what: seen.add(what))
+    assert [name for name, what in said.items() if "comparing files" in what] == ["plan:0"]

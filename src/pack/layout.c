@@ -174,7 +174,7 @@ static uint64_t bucket_begin_by_key(const fby__pack *p, uint32_t k)
     if (end == row)
         return row;
     const uint64_t begin = fby__pack_file_begin(p, before - 1);
-    const bool whole = p->whole_files && end - begin <= p->rows / p->n_buckets;
+    const bool whole = p->tasks_are_buckets && end - begin <= p->rows / p->n_buckets;
     return whole ? begin : begin + (row - begin) / p->batch_rows * p->batch_rows;
 }
 
@@ -195,11 +195,11 @@ fby_status fby__pack_cut(fby__pack *p, uint32_t n_buckets, uint32_t n_scatters, 
 {
     const bool shuffled = p->o->shuffle == FBY_PACK_SHUFFLE_FULL;
     const bool fits = !p->keys || p->rows / n_buckets + p->rows_per_file <= UINT32_MAX; /* places in a bucket have 32 bits */
-    p->whole_files = p->rows && (p->keys || (uint64_t)n_buckets <= p->n_files) && fits;
+    p->tasks_are_buckets = p->rows && (p->keys || (uint64_t)n_buckets <= p->n_files) && fits;
     p->scattered = shuffled || p->keys;
     p->n_buckets = n_buckets;
     p->n_scatters = n_scatters;
-    p->order = fby__pack_order_of(p->rows, p->whole_files ? p->rows_per_file : p->batch_rows, shuffled, p->o->seed);
+    p->order = fby__pack_order_of(p->rows, p->tasks_are_buckets ? p->rows_per_file : p->batch_rows, shuffled, p->o->seed);
     fby__free(p->bucket_begin);
     fby__free(p->write_first);
     p->bucket_begin = fby__calloc((size_t)n_buckets + 1, sizeof *p->bucket_begin);
@@ -208,7 +208,7 @@ fby_status fby__pack_cut(fby__pack *p, uint32_t n_buckets, uint32_t n_scatters, 
         return fby__fail_nomem(err, "a pack");
     for (uint32_t k = 0; k <= n_buckets; k++)
         p->bucket_begin[k] = p->keys ? bucket_begin_by_key(p, k) : fby__pack_bucket_begin(&p->order, k, n_buckets);
-    if (p->whole_files)
+    if (p->tasks_are_buckets)
         list_writes(p);
     return FBY_OK;
 }
@@ -232,7 +232,7 @@ static fby_status choose_tasks(fby__pack *p, fby_error *err)
 
 uint64_t fby__pack_scatter_count(const fby__pack *p) { return p->scattered && p->rows ? p->n_scatters : 0; }
 
-uint64_t fby__pack_write_count(const fby__pack *p) { return p->whole_files ? p->n_writes : p->n_files; }
+uint64_t fby__pack_write_count(const fby__pack *p) { return p->tasks_are_buckets ? p->n_writes : p->n_files; }
 
 uint32_t fby__pack_scatter_begin(const fby__pack *p, uint32_t k)
 {
@@ -251,8 +251,8 @@ uint64_t fby__pack_scatter_rows(const fby__pack *p, uint32_t k)
 
 void fby__pack_write_files(const fby__pack *p, uint64_t k, uint64_t *out_first, uint64_t *out_last)
 {
-    *out_first = p->whole_files ? p->write_first[k] : k;
-    *out_last = p->whole_files ? p->write_first[k + 1] : k + 1;
+    *out_first = p->tasks_are_buckets ? p->write_first[k] : k;
+    *out_last = p->tasks_are_buckets ? p->write_first[k + 1] : k + 1;
 }
 
 /* Parquet knows lists alone: what comes back would be of another shape. */

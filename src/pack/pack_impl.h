@@ -105,8 +105,8 @@ typedef struct fby__pack {
     double row_bytes; /* about, decoded: of the source's first block */
     uint32_t n_buckets, n_scatters;
     uint64_t *bucket_begin;   /* owned: n_buckets + 1 destinations */
-    bool whole_files;         /* a task writes the files that begin in a bucket (by a key, one may go on in others), else one file */
-    uint32_t n_writes;        /* with whole_files: buckets in which files begin */
+    bool tasks_are_buckets;   /* a write task is a bucket: the files that begin in it (by a key, one may go on in others); else one file */
+    uint32_t n_writes;        /* with tasks_are_buckets: buckets in which files begin */
     uint64_t *write_first;    /* owned: n_writes + 1 files, the first of each of their tasks, then n_files */
     char *to, *work;          /* owned: the target folder, and the one in it */
     fby__buf plan;            /* the text of the manifest */

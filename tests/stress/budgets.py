@@ -222,7 +222,9 @@ def main():
         cpu_s, wall_s = slowest
         if cpu_s > options.refused_s:
             wrong.append(f"{path.name}: a loader was refused after {cpu_s:.2f} s of CPU time, {wall_s:.2f} s in all")
-        print(f"{path.name}: {len(done)} readings, at most {max(peak - memory for _, memory, peak, *_ in done) / 2**20:.1f} MiB beyond, refused in {cpu_s:.3f} s of CPU time, {wall_s:.3f} in all", flush=True)
+        beyond = max(peak - memory for _, memory, peak, *_ in done) / 2**20
+        refused = f"refused in {cpu_s:.3f} s of CPU time, {wall_s:.3f} in all"
+        print(f"{path.name}: {len(done)} readings, at most {beyond:.1f} MiB beyond, {refused}", flush=True)
     if group:
         if killed(group):
             wrong.append(f"{killed(group)} processes were killed")

@@ -97,7 +97,9 @@ class Contents(Mapping[str, Object]):
     """Everything in one file by absolute path: made by :meth:`Dataset.contents`. ``contents["/events/x"].chunks``."""
 
     def __init__(self, objects: list[dict[str, Any]], notes: list[str]) -> None:
-        self._objects = {item["path"]: Object(**{**item, "attributes": Attributes(item["attributes"])}) for item in objects}
+        self._objects: dict[str, Object] = {}
+        for item in objects:  # the first of a path counts: a column without a name has the root's
+            self._objects.setdefault(item["path"], Object(**{**item, "attributes": Attributes(item["attributes"])}))
         self.notes = notes
 
     @property

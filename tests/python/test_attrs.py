@@ -121,6 +121,33 @@ def test_an_arrow_schema_that_is_damaged_is_noted(tmp_path):
         assert not found and any("Arrow schema among its metadata is damaged" in note for note in notes), damaged
 
 
+def test_an_arrow_schema_that_is_of_other_columns_says_nothing(tmp_path):
+    """A writer that dropped, renamed or turned round columns and copied the metadata."""
+    names = ["x", "plain", "y/z"]
+    schema = base64.b64encode(bytes(FIELDS.serialize()))
+    for k, (written, expected) in enumerate([(names, OF_FIELDS), (names[:2], {}), (["x", "plain", "y"], {}), (names[::-1], {}), ([*names, "more"], {})]):
+        table = pa.table({name: [1] for name in written})
+        with pq.ParquetWriter(tmp_path / f"{k}.parquet", table.schema, store_schema=False) as writer:
+            writer.write_table(table)
+            writer.add_key_value_metadata({b"ARROW:schema": schema})
+        assert columns(tmp_path / f"{k}.parquet") == (expected, []), written
+
+
+def test_an_arrow_schema_with_very_many_keys_is_not_called_damaged(tmp_path):
+    field = pa.field("x", pa.float64(), metadata={f"k{i}": "" for i in range(10001)})
+    pq.write_table(pa.table({"x": [1.0]}).cast(pa.schema([field])), tmp_path / "x.parquet")
+    found, notes = columns(tmp_path / "x.parquet")
+    assert not found and len(notes) == 1 and "more than 10,000 keys" in notes[0]
+
+
+def test_a_column_without_a_name_is_not_the_root(tmp_path):
+    schema = pa.schema([pa.field("", pa.int64(), metadata={"units": "K"})], metadata={"license": "CC0"})
+    with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        writer.write_table(pa.table([[1]], schema=schema))
+    with fb.open(tmp_path / "x.arrow", cache_dir="") as ds:
+        assert dict(ds.attrs) == {"license": "CC0"} and ds.contents()["/"].kind == "group"
+
+
 def test_fields_that_share_their_metadata_are_damage(tmp_path):
     """Hundreds of columns that all have the same thousand keys would take gigabytes."""
     fields = [pa.field("c0", pa.int64(), metadata={f"key {k}": "v" * 50 for k in range(1000)})]

@@ -96,12 +96,12 @@ static uint8_t type_of(const flat *f, uint32_t field)
     return at ? byte_at(f, at) : 0;
 }
 
-static bool has_name(const flat *f, uint32_t field, const fby__schema_element *e)
+static bool has_name(const flat *f, uint32_t field, const char *name, size_t n)
 {
     const uint32_t text = follow(f, member(f, field, FIELD_NAME));
-    bool same = text && u32_at(f, text) == e->name_n && e->name_n <= f->n - text - 4;
-    for (uint32_t i = 0; same && i < e->name_n; i++)
-        same = byte_at(f, text + 4 + i) == (uint8_t)e->name[i];
+    bool same = text && u32_at(f, text) == n && n <= f->n - text - 4;
+    for (uint32_t i = 0; same && i < n; i++)
+        same = byte_at(f, text + 4 + i) == (uint8_t)name[i];
     return same;
 }
 
@@ -141,12 +141,12 @@ static void mark(cursor *c, uint32_t field, bool named)
 {
     fby__schema_element *e = c->at++;
     if (e->n_children) {
-        if (field && named && !has_name(c->f, field, e))
+        if (field && named && !has_name(c->f, field, e->name, e->name_n))
             field = 0;
         mark_children(c, e, follow(c->f, member(c->f, field, FIELD_CHILDREN)));
         return;
     }
-    if (!field || type_of(c->f, field) != TYPE_DURATION || (named && !has_name(c->f, field, e)))
+    if (!field || type_of(c->f, field) != TYPE_DURATION || (named && !has_name(c->f, field, e->name, e->name_n)))
         return;
     const fby_unit unit = unit_of(c->f, field);
     if (unit == FBY_UNIT_NONE)
@@ -200,10 +200,34 @@ static size_t base64_length(fby__bytes base64)
     return n == 0 || n % 4 || base64.data[n - 1] != '=' ? n : base64.data[n - 2] != '=' ? n - 1 : n - 2;
 }
 
-fby_status fby__pq_contents_of_columns(fby__bytes base64, fby_contents *out, fby_error *err)
+/* The message's header, where it stands in the text. */
+static flat header_of(fby__bytes base64)
+{
+    const size_t n = base64_length(base64);
+    flat f = {.text = base64.data, .n = n < INT32_MAX ? (uint32_t)(n * 3 / 4) : 0};
+    f.begin = u32_at(&f, 0) == UINT32_MAX ? 8 : 4; /* before Arrow 0.15 without the first four bytes */
+    f.n -= f.n < f.begin ? f.n : f.begin;
+    f.left = f.n / 4;
+    return f;
+}
+
+/* Are these the table's columns? */
+static bool names_columns(fby__bytes base64, const fby_field *root)
+{
+    const flat f = header_of(base64);
+    const uint32_t list = fields_of(&f);
+    bool same = list_length(&f, list) == root->n_children;
+    for (uint32_t i = 0; same && i < root->n_children; i++)
+        same = has_name(&f, list_table(&f, list, i), root->children[i].name, strlen(root->children[i].name));
+    return same;
+}
+
+fby_status fby__pq_contents_of_columns(fby__bytes base64, const fby_field *root, fby_contents *out, fby_error *err)
 {
     static const char DAMAGED[] = "the Arrow schema among its metadata is damaged: what that says of columns is left out";
-    const size_t n = base64_length(base64);
+    static const char MANY[] =
+        "a column has more than 10,000 keys in the Arrow schema among its metadata: what that says of columns is left out";
+    const size_t n = base64_length(base64), before = out->n;
     const flat f = {.text = base64.data, .n = n < INT32_MAX && is_base64(base64.data, n) ? (uint32_t)(n * 3 / 4) : 0};
     uint8_t *message = fby__malloc((size_t)f.n + 1);
     if (!message)
@@ -212,23 +236,18 @@ fby_status fby__pq_contents_of_columns(fby__bytes base64, fby_contents *out, fby
         message[i] = byte_at(&f, i);
     const fby_status status = fby__ipc_contents_of_message((fby__bytes){message, f.n}, out, err);
     fby__free(message);
+    if (status != FBY_OK || !names_columns(base64, root))
+        out->n = before;
     if (status != FBY_E_FORMAT && status != FBY_E_UNSUPPORTED)
         return status;
     fby__error_clear(err);
-    return fby__contents_note(out, DAMAGED, err);
+    return fby__contents_note(out, status == FBY_E_FORMAT ? DAMAGED : MANY, err);
 }
 
 bool fby__pq_mark_durations(fby__bytes base64, fby__schema_element *tree)
 {
-    const size_t n = base64_length(base64);
-    flat f = {.text = base64.data, .n = n < INT32_MAX ? (uint32_t)(n * 3 / 4) : 0};
-    const uint32_t begin = u32_at(&f, 0) == UINT32_MAX ? 8 : 4; /* before Arrow 0.15 without the first four bytes */
-    if (f.n <= begin)
-        return false;
-    f.begin = begin;
-    f.n -= begin;
-    f.left = f.n / 4;
+    flat f = header_of(base64);
     cursor c = {.f = &f, .at = tree + 1};
     mark_children(&c, tree, fields_of(&f));
-    return c.marked && is_base64(base64.data, n);
+    return c.marked && is_base64(base64.data, base64_length(base64));
 }

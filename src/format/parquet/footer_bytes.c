@@ -83,7 +83,6 @@ static fby_status add_pairs(fby__thrift *t, uint8_t type, fby_contents *out, fby
 
 fby_status fby__pq_contents(fby__file *file, const fby__table *table, fby_contents *out, fby_error *err)
 {
-    (void)table;
     fby__pq_footer footer;
     FBY__TRY(fby__pq_footer_read(file, &footer, err));
     fby__thrift t = fby__thrift_over(footer.bytes);
@@ -103,7 +102,7 @@ fby_status fby__pq_contents(fby__file *file, const fby__table *table, fby_conten
     else if (status == FBY_OK && out->n == 0)
         status = fby__contents_begin(out, 0, err);
     if (status == FBY_OK && arrow.n)
-        status = fby__pq_contents_of_columns(arrow, out, err);
+        status = fby__pq_contents_of_columns(arrow, &table->schema->fields[0], out, err);
     fby__free(footer.memory);
     if (status != FBY_OK)
         fby__error_context(err, "%s", fby__file_path(file));

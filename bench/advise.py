@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Does `forebay advise` predict what `forebay bench` measures, and are its settings the best?
 
-    bench/advise.py                         the five recipes' pipelines and three real files; writes results/advise.csv
+    bench/advise.py                         the five recipes' pipelines and three real files; writes results/advise.csv where all are there
     bench/advise.py PATH|PIPELINE.yaml…     these; writes nothing
 
 Predicted is the first epoch, which is what bench measures by default: from the page cache by the CPUs alone, cold also by the storage; it should be
@@ -12,6 +12,7 @@ Exits with 1 where either was not so.
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,7 @@ import workloads
 from common import Csv, find_cli, warn_when_busy
 
 RECIPES = {"hydrology": "hydrology", "jets": "jets", "leak": "leak", "linkage": "linkage_million", "neutrino": "neutrino"}
+DATA = Path(os.environ.get("FOREBAY_TEST_DATA", common.ROOT.parent / "shared" / "data"))  # as tests/python/real_data.py
 REAL = ["jets/cms_nano_dy.parquet", "neutrino/prometheus_example_photons.parquet", "neutrino/liquido_electrons.h5"]
 PREDICTION, SETTINGS = 0.25, 0.10
 
@@ -37,17 +39,19 @@ def recipe(name):
     """Its pipeline file beside data of the scale `bench`."""
     folder = common.scratch() / "advise" / name
     folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / "data").exists():
-        (folder / "data").symlink_to(workloads.data(RECIPES[name]))
+    (folder / "data").unlink(missing_ok=True)  # it may lead nowhere any more
+    (folder / "data").symlink_to(workloads.data(RECIPES[name]))
     return Path(shutil.copy(common.ROOT / "recipes" / name / "pipeline.yaml", folder))
 
 
 def usual():
-    real = [common.ROOT.parent / "shared" / "data" / path for path in REAL]
+    """The paths; and whether all of them are there."""
+    real = [DATA / path for path in REAL]
+    there = [path for path in real if path.exists()]
     for path in real:
-        if not path.exists():
-            print(f"left out: {path} is not there")
-    return [*map(recipe, RECIPES), *(path for path in real if path.exists())]
+        if path not in there:
+            print(f"left out: {path} is not there; results/advise.csv stays as it is")
+    return [*map(recipe, RECIPES), *there], there == real
 
 
 def predicted(got):
@@ -80,11 +84,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="*", metavar="PATH", type=Path)
     paths = parser.parse_args().paths
+    paths, complete = (paths, False) if paths else usual()
     warn_when_busy()
     results = Csv("advise.csv", ["path", "page_cache", "predicted_samples_per_s", "measured_samples_per_s", "off", "settings_share_of_best", "best_settings",
                                  "passed"])  # fmt: skip
     failed = 0
-    for path in paths or usual():
+    for path in paths:
         name = path.name if path.suffix != ".yaml" else f"recipes/{path.parent.name}"
         got = forebay("advise", path)
         share, best = share_of_best(path, got)
@@ -97,7 +102,7 @@ def main():
                         settings_share_of_best=share, best_settings=best, passed=passed)
             print(f"{name}  {state}  predicted {rate:,.0f}  measured {found:,.0f}  {rate / found - 1:+.0%}  settings {share:.0%} of the best ({best})  "
                   f"{'pass' if passed else 'FAIL'}", flush=True)
-    if not paths:
+    if complete:
         results.write()
     return 1 if failed else 0
 

@@ -37,10 +37,10 @@ ONLY = {"plan": ["base"]}  # a pure function of counts: no I/O, no clock, no thr
 USERS = {"cli": [], "examples": [], "python": [], "helper": ["format/hdf5/client/protocol.h"], "tests": None, "fuzz": None,
          "bench": None}
 
-# The files of python/forebay, from the bottom. One may import those of lower tiers, at its top.
 # Modules of a lower tier that are imported where they are used: programs that never ask for them start without them.
 IMPORTED_LATER = {"_report"}
 
+# The files of python/forebay, from the bottom. One may import those of lower tiers, at its top.
 PYTHON_TIERS = [
     ["_forebay"],  # the extension
     ["_advice", "_columns", "_html", "_log", "_nvml", "_ops", "_ranks", "_rivals", "_sizes", "_states", "_versions"],

@@ -29,7 +29,7 @@ static fby_status no_memory(fby_error *err) { return fby__fail_nomem(err, "a pac
 
 static fby_status fail_damaged(const char *path, fby_error *err)
 {
-    return fby__fail(err, FBY_E_FORMAT, "'%s' is damaged: remove the folder it lies in, and pack again", path);
+    return fby__fail(err, FBY_E_FORMAT, "'%s' is damaged, or of another version: remove the folder it lies in, and pack again", path);
 }
 
 /* ---- texts ---- */

@@ -203,7 +203,7 @@ static void clear(stage *s)
 }
 
 /* What is staged becomes a round of the file. */
-static fby_status write_run(stage *s, fby__pack_out *out, fby_error *err)
+static fby_status write_round(stage *s, fby__pack_out *out, fby_error *err)
 {
     FBY__TRY(sort_rows(s, err));
     for (uint32_t k = 0; k < s->p->n_buckets; k++) {
@@ -238,7 +238,7 @@ static fby_status write_blocks(stage *s, fby__pack_out *out, uint32_t first, uin
         const uint64_t rows = (uint64_t)array.length;
         FBY__TRY(add_block(s, b, &array, err));
         if (s->bytes >= s->round_bytes || b + 1 == last)
-            FBY__TRY(write_run(s, out, err));
+            FBY__TRY(write_round(s, out, err));
         fby__pack_count(s->p, rows);
     }
     return write_index(s, out, err);

@@ -48,7 +48,7 @@ class Pack(NamedTuple):
     keys: int
     """With `by`, how many values the key has; else 0."""
     note: str | None
-    """What the source's files say of themselves and their columns, and the pack does not, as they do not say the same."""
+    """What the source's files say of themselves and their columns, and the pack does not: they do not say the same, or a pack cannot."""
 
 
 @advised()

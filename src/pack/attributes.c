@@ -4,7 +4,7 @@
  *
  * Left out is what does not hold of the pack: how values were encoded, where they are written decoded, and types of Arrow extensions, which are
  * written as what they are stored as; which data sets belong together, which program wrote the file, what a pack says of its own source, lists of
- * columns where some were chosen, and what is of the first of several files alone. Of samples, whose outputs are made anew, nothing holds.
+ * columns where the pack has others, and what is of the first of several files alone. Of samples, whose outputs are made anew, nothing holds.
  *
  * The files of the source are read by whoever makes the plan, which keeps what was found; other tasks have it from there.
  */
@@ -19,11 +19,21 @@
 
 static const char *const ENCODING[] = {"_FillValue", "missing_value", "scale_factor", "add_offset",
                                        "_Unsigned",  "valid_min",     "valid_max",    "valid_range"};
-static const char *const OF_THE_FORMAT[] = {
-    "CLASS",         "NAME", "_NCProperties", "ARROW:schema", "ARROW:extension:name", "ARROW:extension:metadata", "PYTABLES_FORMAT_VERSION",
-    "HICKLE_VERSION"};
+static const char *const OF_THE_FORMAT[] = {"CLASS",
+                                            "NAME",
+                                            "DIMENSION_LIST",
+                                            "DIMENSION_LABELS",
+                                            "REFERENCE_LIST",
+                                            "_NCProperties",
+                                            "ARROW:schema",
+                                            "PARQUET:field_id",
+                                            "ARROW:extension:name",
+                                            "ARROW:extension:metadata",
+                                            "PYTABLES_FORMAT_VERSION",
+                                            "HICKLE_VERSION"};
 static const char *const OF_ALL_COLUMNS[] = {
-    "pandas", "geo", "huggingface", "org.apache.spark.sql.parquet.row.metadata", "parquet.avro.schema", "avro.schema"};
+    "pandas",      "geo", "huggingface",   "org.apache.spark.sql.parquet.row.metadata", "parquet.avro.schema",
+    "avro.schema", "r",   "iceberg.schema"};
 static const char *const OF_A_FILE[] = {"geo"}; /* with the box around its rows */
 
 #define IS_ONE_OF(name, names) is_one_of((name), (names), sizeof(names) / sizeof *(names))
@@ -58,13 +68,52 @@ static bool is_unpacked(const fby__pack *p, uint32_t file, int64_t column)
     return fby__dataset_unpacks(p->ds, file) && (!c || c->format[0] != '+');
 }
 
-static bool holds(const fby__pack *p, const fby_attribute *a, bool unpacked)
+bool fby__pack_is_encoding(const char *name) { return IS_ONE_OF(name, ENCODING); }
+
+/* A file as the pack sees it. */
+typedef struct said_by {
+    const fby__pack *p;
+    uint32_t file;
+    bool same_columns; /* it has the pack's columns and no others, in their order: not those of its path */
+} said_by;
+
+static bool lists_columns(const fby_attribute *a) { return a->strings && IS_ONE_OF(a->name, OF_ALL_COLUMNS); }
+
+/* Looked at where it matters. */
+static fby_status compare_columns(said_by *s, const fby_object *root, fby_error *err)
 {
-    const bool is_text = a->strings && a->n == 1 && a->utf8, some = p->o->n_columns > 0, several = fby__dataset_file_count(p->ds) > 1;
-    const bool are_numbers = a->data && is_number(a->dtype) && a->ndim <= 1 && a->n && a->n <= MOST_NUMBERS;
-    return *a->name && (is_text || are_numbers) && !begins_with(a->name, "forebay.") && !begins_with(a->name, "_Netcdf4") &&
-           !IS_ONE_OF(a->name, OF_THE_FORMAT) && !(unpacked && IS_ONE_OF(a->name, ENCODING)) &&
-           !(some && IS_ONE_OF(a->name, OF_ALL_COLUMNS)) && !(several && IS_ONE_OF(a->name, OF_A_FILE));
+    bool matters = false;
+    for (uint32_t i = 0; i < root->n_attributes; i++)
+        matters |= lists_columns(&root->attributes[i]);
+    if (!matters)
+        return FBY_OK;
+    fby__table *table;
+    FBY__TRY(fby__dataset_table(s->p->ds, s->file, &table, err));
+    const struct ArrowSchema *schema = &s->p->schema;
+    const fby_field *row = &table->schema->fields[0];
+    s->same_columns = row->n_children == schema->n_children;
+    for (uint32_t i = 0; s->same_columns && i < row->n_children; i++)
+        s->same_columns = strcmp(row->children[i].name, schema->children[i]->name) == 0;
+    fby__table_unref(table);
+    return FBY_OK;
+}
+
+/* Of the file, not of a column. */
+static bool is_out_of_date(const said_by *s, const fby_attribute *a)
+{
+    return (!s->same_columns && lists_columns(a)) || (fby__dataset_file_count(s->p->ds) > 1 && IS_ONE_OF(a->name, OF_A_FILE));
+}
+
+/* In metadata of Arrow and Parquet _Unsigned is a text as any other; among attributes it would change the numbers. */
+static bool would_unpack(const fby__pack *p, const fby_object *o, const fby_attribute *a)
+{
+    return p->format == FBY__WRITE_HDF5 && o->kind == FBY_OBJECT_COLUMN && strcmp(a->name, "_Unsigned") == 0;
+}
+
+static bool holds(const said_by *s, const fby_object *o, int64_t column, bool unpacked, const fby_attribute *a)
+{
+    return !begins_with(a->name, "forebay.") && !begins_with(a->name, "_Netcdf4") && !IS_ONE_OF(a->name, OF_THE_FORMAT) &&
+           !(unpacked && IS_ONE_OF(a->name, ENCODING)) && !(column < 0 && is_out_of_date(s, a)) && !would_unpack(s->p, o, a);
 }
 
 static int put_number(fby__buf *b, fby_dtype dtype, const void *value)
@@ -86,8 +135,7 @@ static const char *text_of(fby__arena *memory, const fby_attribute *a)
     return text;
 }
 
-/* Copied. */
-static fby_status add(fby__pack_attributes *all, fby__write_attribute one, size_t bytes, fby_error *err)
+fby_status fby__pack_attributes_add(fby__pack_attributes *all, fby__write_attribute one, size_t bytes, fby_error *err)
 {
     one.name = fby__arena_copy(&all->memory, one.name, strlen(one.name));
     one.text = one.text ? fby__arena_copy(&all->memory, one.text, strlen(one.text)) : NULL;
@@ -98,20 +146,30 @@ static fby_status add(fby__pack_attributes *all, fby__write_attribute one, size_
     return FBY_OK;
 }
 
-static fby_status add_object(const fby__pack *p, const fby_object *o, int64_t column, bool unpacked, fby__pack_attributes *out,
-                             fby_error *err)
+/* What cannot be written is there to be compared, with a text's bytes, and to be counted. */
+static fby_status add_attribute(const fby_attribute *a, int64_t column, fby__pack_attributes *out, fby_error *err)
 {
-    for (uint32_t i = 0; i < o->n_attributes; i++) {
-        const fby_attribute *a = &o->attributes[i];
-        if (!holds(p, a, unpacked))
-            continue;
-        fby__write_attribute one = {.column = column, .name = a->name, .text = a->strings ? a->strings[0] : text_of(&out->memory, a)};
-        one.dtype = a->strings ? FBY_DTYPE_NONE : a->dtype;
-        one.data = a->strings ? NULL : a->data;
+    const bool named = *a->name && fby__schema_text_valid(a->name, strlen(a->name)), is_text = a->strings && a->n == 1;
+    fby__write_attribute one = {.column = column, .name = a->name, .text = is_text ? a->strings[0] : "", .is_scalar = a->ndim == 0};
+    size_t bytes = 0;
+    if (named && is_text && a->utf8) {
+        one.n = 1;
+    } else if (named && a->data && is_number(a->dtype) && a->ndim <= 1 && a->n && a->n <= MOST_NUMBERS) {
+        one.text = text_of(&out->memory, a);
+        one.dtype = a->dtype;
+        one.data = a->data;
         one.n = a->n;
-        one.is_scalar = a->ndim == 0;
-        FBY__TRY(add(out, one, a->strings ? 0 : (size_t)a->n * fby_dtype_bytes(a->dtype), err));
+        bytes = (size_t)a->n * fby_dtype_bytes(a->dtype);
     }
+    return fby__pack_attributes_add(out, one, bytes, err);
+}
+
+static fby_status add_object(const said_by *s, const fby_object *o, int64_t column, fby__pack_attributes *out, fby_error *err)
+{
+    const bool unpacked = is_unpacked(s->p, s->file, column);
+    for (uint32_t i = 0; i < o->n_attributes; i++)
+        if (holds(s, o, column, unpacked, &o->attributes[i]))
+            FBY__TRY(add_attribute(&o->attributes[i], column, out, err));
     return FBY_OK;
 }
 
@@ -139,12 +197,15 @@ fby_status fby__pack_attributes_of_file(const fby__pack *p, uint32_t file, fby__
         fby__error_clear(err);
         return FBY_OK;
     }
+    said_by s = {.p = p, .file = file};
     if (status == FBY_OK)
-        status = add_object(p, fby_contents_object(c, 0), -1, is_unpacked(p, file, -1), out, err);
+        status = compare_columns(&s, fby_contents_object(c, 0), err);
+    if (status == FBY_OK)
+        status = add_object(&s, fby_contents_object(c, 0), -1, out, err);
     for (int64_t i = 0; status == FBY_OK && i < p->schema.n_children; i++) {
         const fby_object *o = object_of(c, p->schema.children[i]->name, &at);
         if (o)
-            status = add_object(p, o, i, is_unpacked(p, file, i), out, err);
+            status = add_object(&s, o, i, out, err);
     }
     fby_contents_close(c);
     return status;
@@ -165,7 +226,6 @@ void fby__pack_attributes_fini(fby__pack_attributes *a)
 {
     fby__arena_fini(&a->memory);
     fby__free(a->list);
-    fby__free(a->differs);
     *a = (fby__pack_attributes){0};
 }
 
@@ -273,7 +333,7 @@ fby_status fby__pack_attributes_read(fby__pack *p, fby__bytes from, bool *out_ok
         size_t bytes = 0;
         *out_ok = parse_one(p, &from, &column, &one, &bytes);
         if (*out_ok)
-            status = add(&all, one, bytes, err);
+            status = fby__pack_attributes_add(&all, one, bytes, err);
     }
     *out_ok = *out_ok && from.n == 0;
     if (status == FBY_OK && *out_ok) {

@@ -75,12 +75,12 @@ typedef struct fby__pack_sum {
 /** What the source says of itself and its columns. */
 typedef struct fby__pack_attributes {
     bool known;
-    fby__write_attribute *list; /* owned: of the file, then of one column after the other */
+    /* owned: of the file, then of one column after the other. Until all is compared n is 0 where it cannot be written */
+    fby__write_attribute *list;
     size_t n, cap;
-    fby__arena memory; /* what the list points to */
-    char note[600];    /* what was left out; "" = nothing */
-    _Atomic uint32_t
-        *differs; /* owned; while files are compared, of each: the first file that says something else. Relaxed: read when all have ended */
+    fby__arena memory;                       /* what the list points to */
+    char note[600];                          /* what was left out; "" = nothing */
+    struct fby__pack_comparison *comparison; /* borrowed, while files are compared: differences.c */
 } fby__pack_attributes;
 
 /** Options as texts, for the metadata of files. */
@@ -182,10 +182,14 @@ fby_status fby__pack_attributes_put(const fby__pack *p, fby__buf *out, fby_error
 /** From there, without that number: damaged, *out_ok is false. */
 fby_status fby__pack_attributes_read(fby__pack *p, fby__bytes from, bool *out_ok, fby_error *err);
 void fby__pack_attributes_fini(fby__pack_attributes *a);
+/** A copy of it, with so many bytes of numbers, behind the others. */
+fby_status fby__pack_attributes_add(fby__pack_attributes *all, fby__write_attribute one, size_t bytes, fby_error *err);
+/** Does it say how numbers are stored: _FillValue, scale_factor? */
+bool fby__pack_is_encoding(const char *name);
 
 /* ---- differences.c ---- */
 
-/** Of what the first file says, in p->attributes, only what all others say too stays. The errors of fby__pack_attributes_find. */
+/** Of what the first file says, in p->attributes, only what can be written and all others say too stays. The errors of fby__pack_attributes_find. */
 fby_status fby__pack_differences_drop(fby__pack *p, fby_error *err);
 
 /* ---- folder.c ---- */

@@ -151,14 +151,14 @@ def write_differing(folder, files=5):
     return folder
 
 
-LEFT_OUT = ["'history'", "'only'", "'long_name' of 'x'", "'level' of 'x'", "'units' of 'y'", "'calendar' of 'y'"]
+LEFT_OUT = ["'history'", "'only'", "'later'", "'long_name' of 'x'", "'level' of 'x'", "'units' of 'y'", "'calendar' of 'y'"]
 
 
 @pytest.mark.parametrize("format", ["arrow", "parquet", "hdf5"])
 def test_only_what_all_files_say_is_said_and_a_note_names_the_rest(tmp_path, format):
     src = write_differing(tmp_path / "src")
     done = fb.pack(src, tmp_path / "out", format=format, verify=True)
-    assert sum(name in done.note for name in LEFT_OUT) == 4 and "and 2 more" in done.note, done.note
+    assert sum(name in done.note for name in LEFT_OUT) == 4 and "and 3 more: left" in done.note, done.note
     assert "the first that differs is '1.h5'" in done.note and "left out, as the source's files do not say the same" in done.note
     assert fb.pack(src, tmp_path / "dry", dry_run=True).note == done.note
     assert said_by_columns(tmp_path / "out", format) == {"x": {"units": "m/s"}, "y": {}}
@@ -170,6 +170,8 @@ def test_only_what_all_files_say_is_said_and_a_note_names_the_rest(tmp_path, for
     fb.pack(src, tmp_path / "threads", format=format, threads=4, verify=True)
     assert contents(tmp_path / "threads") == contents(tmp_path / "out")
     assert fb.pack(src, tmp_path / "x", columns=["x"]).note.count("'units'") == 0
+    for threads in (1, 4) * 3:
+        assert fb.pack(src, tmp_path / "dry", dry_run=True, threads=threads).note == done.note
     assert fb.pack(src, tmp_path / "samples", outputs=["x", "y"]).note is None
 
 

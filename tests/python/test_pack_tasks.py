@@ -324,8 +324,8 @@ def test_words_that_are_no_task_and_tables_that_others_do_not_have(source, tmp_p
 def test_a_folder_that_one_process_packs_into_is_refused_and_the_other_way_round(source, tmp_path):
     refused = []
 
-    def try_task(*_):
-        if not refused:
+    def try_task(done, total, what):
+        if not refused and what != "comparing files":
             with pytest.raises(ValueError, match="being packed by another process") as error:
                 fb.pack_task(source, tmp_path / "out", "scatter:0", **OPTIONS)
             refused.append(error)

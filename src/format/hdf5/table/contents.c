@@ -102,14 +102,21 @@ static fby_status add_attribute(lister *l, const fby__h5_attribute *a, fby_attri
 
 static fby_status add_attributes(lister *l, const fby__h5_object *object, fby_object *out)
 {
-    fby_attribute *list = fby__arena_alloc(&l->out->arena, object->n_attributes * sizeof *list);
+    fby_attribute *list = fby__arena_alloc(&l->out->arena, ((size_t)object->n_attributes + l->out->of_table) * sizeof *list);
     if (!list)
         return fby__fail_nomem(l->err, "attributes");
     for (uint32_t i = 0; i < object->n_attributes; i++)
         FBY__TRY(add_attribute(l, &object->attributes[i], &list[i]));
     out->attributes = list;
     out->n_attributes = object->n_attributes;
-    return FBY_OK;
+    uint64_t fill;
+    if (!l->out->of_table || object->kind != FBY__H5_DATASET || !object->type || !fby__h5_default_fill(&l->o, object, object->type, &fill))
+        return FBY_OK;
+    /* What goes without saying in a file of NetCDF is said to whoever takes it elsewhere. */
+    const void *data = fby__arena_copy(&l->out->arena, &fill, sizeof fill);
+    list[out->n_attributes++] =
+        (fby_attribute){.name = "_FillValue", .type = "", .dtype = fby__h5_type_dtype(object->type), .n = 1, .data = data};
+    return data ? FBY_OK : fby__fail_nomem(l->err, "attributes");
 }
 
 /* ---- data sets ---- */

@@ -372,11 +372,11 @@ static bool is_netcdf(const fby__h5_opening *o, const fby__h5_object *attributes
 }
 
 /* NC_FILL_* of netcdf.h; bytes have none that readers heed. */
-static void add_default_fill(fby__h5_leaf *leaf, fby_dtype packed)
+static bool default_fill(fby_dtype dtype, uint64_t *out)
 {
     static const double REAL = 9.9692099683868690e+36;
     number fill = {.is_float = false};
-    switch (packed) {
+    switch (dtype) {
     case FBY_INT16: fill.integer = -32767; break;
     case FBY_UINT16: fill.integer = 65535; break;
     case FBY_INT32: fill.integer = -2147483647; break;
@@ -384,13 +384,17 @@ static void add_default_fill(fby__h5_leaf *leaf, fby_dtype packed)
     case FBY_INT64: fill.integer = -9223372036854775806; break;
     case FBY_UINT64: fill.integer = (__int128)UINT64_MAX - 1; break;
     case FBY_FLOAT32:
-    case FBY_FLOAT64: fill = (number){.is_float = true, .real = packed == FBY_FLOAT32 ? (double)(float)REAL : REAL}; break;
-    default: return;
+    case FBY_FLOAT64: fill = (number){.is_float = true, .real = dtype == FBY_FLOAT32 ? (double)(float)REAL : REAL}; break;
+    default: return false;
     }
     fill.real = fill.is_float ? fill.real : (double)fill.integer;
-    uint64_t value;
-    if (leaf->n_missing < FBY__H5_MAX_MISSING && to_stored(fill, packed, &value))
-        leaf->missing[leaf->n_missing++] = value;
+    return to_stored(fill, dtype, out);
+}
+
+bool fby__h5_default_fill(const fby__h5_opening *o, const fby__h5_object *attributes, const fby__h5_type *type, uint64_t *out)
+{
+    return (type->class == FBY__H5_INTEGER || type->class == FBY__H5_FLOAT) && !fby__h5_attribute_find(attributes, "_FillValue") &&
+           is_netcdf(o, attributes) && default_fill(fby__h5_type_dtype(type), out);
 }
 
 /* ---- packed numbers ---- */
@@ -461,12 +465,10 @@ fby_status fby__h5_conventions(fby__h5_opening *o, const fby__h5_object *attribu
     if (leaf->type->class != FBY__H5_INTEGER && leaf->type->class != FBY__H5_FLOAT)
         return FBY_OK; /* an enum's or a bool's numbers are names */
     fby_dtype packed = leaf->stored;
+    if (fby__h5_default_fill(o, attributes, leaf->type, &leaf->missing[0]))
+        leaf->n_missing = 1;
     FBY__TRY(apply_unsigned(o, attributes, leaf, err));
-    const fby__h5_attribute *fill = fby__h5_attribute_find(attributes, "_FillValue");
-    if (fill)
-        add_missing(leaf, fill, packed, out_why);
-    else if (is_netcdf(o, attributes))
-        add_default_fill(leaf, packed);
+    add_missing(leaf, fby__h5_attribute_find(attributes, "_FillValue"), packed, out_why);
     add_missing(leaf, fby__h5_attribute_find(attributes, "missing_value"), packed, out_why);
     add_range(attributes, leaf, packed);
     apply_scale(attributes, leaf);

@@ -165,6 +165,8 @@ fby_status fby__h5_dims(fby__h5_opening *o, fby__h5_candidate *c, fby_error *err
 bool fby__h5_is_pure_dimension(const fby__h5_object *object);
 /** A text attribute of one element; *out is NULL when there is none, or it is no UTF-8 text of at most 4 KiB. Arena. */
 fby_status fby__h5_attribute_text(fby__h5_opening *o, const fby__h5_attribute *a, const char **out, fby_error *err);
+/** NetCDF's default fill value, which means "no value" in a data set of numbers of this type without _FillValue; false: it has none. */
+bool fby__h5_default_fill(const fby__h5_opening *o, const fby__h5_object *attributes, const fby__h5_type *type, uint64_t *out);
 /**
  * _Unsigned, _FillValue, missing_value, valid_range, valid_min, valid_max, scale_factor, add_offset of a data set of plain numbers:
  * changes type, stored, dtype and the last group of the leaf. *out_why: NULL, or why the set cannot be a column.

@@ -214,7 +214,10 @@ uint64_t fby__loader_epoch_bytes(const fby_loader *l)
 /* Of this epoch and the next. */
 uint64_t fby__loader_anew_bytes(const fby_loader *l) { return 2 * fby__plan_anew_bytes(l->plan); }
 
-/* What is known of blocks, the order of an epoch, of the next and of one that is made, and what the schedule keeps of one: less than one more. */
+/*
+ * What is known of blocks, the order of an epoch, of the next and of one that is made, and what the schedule keeps of one, less than one more: 16
+ * bytes an item, which has twice that and more in the order, and 56 a phase, which has 100.
+ */
 static uint64_t order_bytes(const fby_loader *l)
 {
     const fby__schedule *s = NULL;
@@ -414,6 +417,10 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
     p.batch_elements = opts->batch_elements;
     p.bucket_samples = opts->bucket_samples;
     const fby_sample_kind kind = fby_samples_kind(in->samples);
+    if (kind == FBY_SAMPLES_GROUPS && !drawn)
+        p.elements = fby_dataset_rows(in->ds);
+    else if (!fby__mul_u64_checked(fby_samples_count(in->samples), fby_samples_max_rows(in->samples), &p.elements))
+        p.elements = 0;
     if (status == FBY_OK && opts->bucket_samples && kind != FBY_SAMPLES_GROUPS)
         status = fby__fail(err, FBY_E_ARG, "length buckets were asked for, but all samples have one length (%s): of groups they make sense",
                            kind == FBY_SAMPLES_ROWS ? "rows" : "windows");

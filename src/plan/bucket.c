@@ -82,7 +82,7 @@ void fby__epoch_lengths(const fby__epoch *epoch, uint32_t phase, const uint32_t 
         const uint32_t m = n - done < CHUNK ? n - done : CHUNK;
         for (uint32_t i = 0; i < m; i++)
             block[i] = items[item[done + i]].block;
-        epoch->plan->lengths(epoch->plan->lengths_user, block, sample + done, m, out + done);
+        epoch->plan->lengths.of(epoch->plan->lengths.user, block, sample + done, m, out + done);
         done += m;
     }
 }

@@ -366,8 +366,8 @@ static fby_status build_mix(fby__plan *plan, const fby__mix_opts *m, const fby__
     plan->shuffle = o->shuffle;
     plan->phase.no_warmup = o->no_warmup;
     plan->n_parts = 1;
-    plan->lengths = o->lengths;
-    plan->lengths_user = o->lengths_user;
+    plan->lengths.of = o->lengths;
+    plan->lengths.user = o->lengths_user;
     fby__plan_share_streams(plan, o);
     FBY__TRY(create_sources(plan, m, o, err));
     FBY__TRY(join_blocks(plan, m, err));
@@ -427,6 +427,19 @@ uint64_t fby__plan_anew_bytes(const fby__plan *plan)
         total = fby__min_u64(total + anew * each, UINT64_MAX / 8); /* each * passes are below 2^31 * 2^9 * 2^16 */
     }
     return total;
+}
+
+uint64_t fby__mix_epoch_bytes(const fby__plan *plan)
+{
+    const uint64_t n = plan->mix->n, slots = plan->streams * n;
+    uint64_t bytes = FBY__PLAN_EPOCH_BYTES + sizeof(fby__mix_epoch) +
+                     slots * (2 * sizeof(uint64_t) + sizeof(fby__mix_moved)) + /* the deal */
+                     plan->streams * (sizeof(uint64_t) + 2 * sizeof(uint32_t)) + n * (sizeof(unsigned __int128) + sizeof(uint64_t)) +
+                     plan->n_streams * (sizeof(uint64_t) + sizeof(fby__mix_walk) + n * sizeof(uint64_t)); /* walks */
+    for (uint64_t i = 0; i < n; i++) /* the orders, and all their phases once more */
+        bytes += sizeof(fby__mix_pass) + sizeof(uint32_t) + plan->n_streams * (2 * sizeof(uint64_t)) +
+                 2 * fby__plan_epoch_bytes(plan->mix->source[i]);
+    return bytes;
 }
 
 /* Of each pass a source's blocks, cut at other places. */

@@ -93,6 +93,7 @@ fby_status fby__mix_length(const fby__plan *plan, uint64_t epoch, uint64_t *out,
 void fby__mix_apportion(fby__mix_weights w, uint32_t n_sources, uint64_t n, uint64_t *out);
 fby__mix_weights fby__mix_weights_of(const fby__mix *mix, uint64_t epoch);
 uint64_t fby__mix_item_limit(const fby__plan *plan);
+uint64_t fby__mix_epoch_bytes(const fby__plan *plan);
 uint64_t fby__mix_reads_of(const fby__plan *plan, uint32_t block);
 
 /* ---- mix_deal.c ---- */

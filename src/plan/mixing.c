@@ -53,7 +53,7 @@ static void tally_piece(const fby__epoch *epoch, const fby__plan_piece *piece, t
         uint32_t n = piece->n - done < CHUNK ? piece->n - done : CHUNK;
         if (!fby__epoch_resolve_in(epoch, piece->phase, piece->index + done, n, t->pool, item, sample))
             return; /* cancelled, which the caller asks */
-        if (epoch->plan->lengths) {
+        if (epoch->plan->lengths.of) {
             fby__epoch_lengths(epoch, piece->phase, item, sample, n, length);
             tally_lengths(length, n, t, source);
         }

@@ -221,8 +221,17 @@ static fby_status bound_parts(fby__plan *plan, fby_error *err)
         plan->part_most += samples[plan->n_units - 1 - f];
     for (uint32_t f = 0; f < least; f++)
         plan->part_least += samples[f];
+    fby_status status = FBY_OK;
+    if (plan->spans) {
+        uint64_t *spans = samples; /* the same of them */
+        for (uint32_t k = 0; k < plan->n_units; k++)
+            spans[k] = plan->units[k].end - plan->units[k].first;
+        status = fby__sort(spans, plan->n_units, sizeof *spans, compare_samples, err);
+        for (uint32_t k = 0; k < most; k++)
+            plan->by_key.part_spans += spans[plan->n_units - 1 - k];
+    }
     fby__free(samples);
-    return FBY_OK;
+    return status;
 }
 
 static fby_status deal_parts(fby__plan *plan, const fby__plan_opts *o, fby_error *err)
@@ -369,8 +378,9 @@ static fby_status derive(fby__plan *plan, const fby__plan_opts *o, fby_error *er
     plan->whole_streams = fits && plan->has_parts;
     plan->shuffle = fits && !plan->has_parts ? FBY__SHUFFLE_FULL : o->shuffle;
     plan->batch_elements = o->batch_elements;
-    plan->lengths = o->lengths;
-    plan->lengths_user = o->lengths_user;
+    plan->lengths.of = o->lengths;
+    plan->lengths.user = o->lengths_user;
+    plan->lengths.total = o->elements ? o->elements : UINT64_MAX;
     fby__plan_share_streams(plan, o);
     if (plan->n_nonzero > UINT32_MAX - plan->streams)
         return fby__fail(err, FBY_E_ARG, "%" PRIu32 " blocks are too many to cut into %" PRIu32 " streams", plan->n_nonzero, plan->streams);
@@ -474,21 +484,41 @@ uint64_t fby__plan_reads_of(const fby__plan *plan, uint32_t block)
 }
 uint64_t fby__plan_item_limit(const fby__plan *plan) { return plan->mix ? fby__mix_item_limit(plan) : plan->n_slices + plan->streams; }
 
+/* Of an epoch, at most. */
+typedef struct sizes {
+    uint64_t items, phases, batches; /* batches by rows, else 0 */
+} sizes;
+
+static sizes sizes_of(const fby__plan *plan)
+{
+    const bool full = plan->shuffle == FBY__SHUFFLE_FULL,
+               single = plan->shuffle == FBY__SHUFFLE_BLOCK || plan->shuffle == FBY__SHUFFLE_NONE;
+    const uint64_t streams = plan->batch_elements ? plan->streams : plan->n_streams, all = plan->n_slices + plan->streams,
+                   units = full ? all : fby__min_u64(all, 2 * (all * streams / plan->streams + streams)), n = plan->part_most,
+                   grown = 2 * n / fby__max_u64(plan->phase.limit, 1) + 16 * streams;
+    sizes s = {.items = plan->spans ? plan->by_key.part_spans + streams : units,
+               .phases = full     ? streams
+                         : single ? units
+                                  : fby__min_u64(units, grown)};
+    /* Two batches in a row have more rows together than one may have, or the first is closed for its samples, or a pool or a stream ends. */
+    if (plan->batch_elements)
+        s.batches = fby__min_u64(n, 2 * fby__min_u64(n, plan->lengths.total / plan->batch_elements) + n / plan->share +
+                                        (plan->pool_samples ? n / plan->pool_samples + s.phases : 0) + streams);
+    return s;
+}
+
 uint64_t fby__plan_epoch_bytes(const fby__plan *plan)
 {
-    uint64_t bytes = 0;
-    if (plan->mix) { /* those of its sources, and a list of all */
-        for (uint32_t i = 0; i < plan->mix->n; i++)
-            bytes += 2 * fby__plan_epoch_bytes(plan->mix->source[i]);
-        return bytes;
-    }
-    const bool full = plan->shuffle == FBY__SHUFFLE_FULL;
-    const uint64_t all = plan->n_slices + plan->streams, own = 2 * (all * plan->n_streams / plan->streams + plan->n_streams),
-                   items = full ? all : fby__min_u64(all, own);
-    const uint64_t phases = fby__min_u64(items, 2 * plan->n / fby__max_u64(plan->phase.limit, 1) + 16 * (uint64_t)plan->n_streams);
-    bytes = items * (sizeof(fby__plan_item) + 2 * sizeof(uint32_t)) +
-            (full ? plan->n_streams : phases) * (sizeof(fby__plan_phase) + sizeof(uint32_t));
-    return bytes + (plan->has_parts || plan->draws.n ? plan->n_blocks * 2 * sizeof(uint64_t) : 0);
+    if (plan->mix)
+        return fby__mix_epoch_bytes(plan);
+    const bool guided = plan->spans || plan->shuffle == FBY__SHUFFLE_SUPERBATCH || plan->shuffle == FBY__SHUFFLE_FULL;
+    const sizes s = sizes_of(plan);
+    const uint64_t guides = guided ? fby__min_u64(4 * s.items, plan->part_most) + 2 * s.phases : 0;
+    return FBY__PLAN_EPOCH_BYTES + s.items * sizeof(fby__plan_item) + guides * sizeof(uint32_t) +
+           s.phases * (sizeof(fby__plan_phase) + sizeof(uint32_t)) + plan->n_streams * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t)) +
+           (plan->has_parts || plan->draws.n ? plan->n_blocks * 2 * sizeof(uint64_t) : 0) +
+           plan->by_key.part_spans * sizeof(fby__plan_item) +
+           2 * fby__max_u64(s.batches, plan->batch_elements ? 128 : 0) * (sizeof(uint64_t) + sizeof(uint32_t)); /* they grow by doubling */
 }
 
 uint64_t fby__plan_counts_hash(const fby__plan *plan) { return fby__hash(plan->counts, plan->n_blocks * sizeof *plan->counts).lo; }

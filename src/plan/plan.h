@@ -109,6 +109,7 @@ typedef struct fby__plan_opts {
     uint32_t max_superbatch_batches; /* with SUPERBATCH: no more batches in a row from one superbatch, ≥ 2; 0 = as it comes */
     bool no_warmup;                  /* with SUPERBATCH: the first phases are full ones */
     uint64_t batch_elements;  /* at most so many rows in a batch of a rank; global_batch / world_size is then the most samples. 0 = any */
+    uint64_t elements;        /* rows of all samples, at most; 0 = unknown */
     uint64_t bucket_samples;  /* with SUPERBATCH and FULL: samples that are sorted by length together; 0 = none */
     fby__plan_draws draws;    /* n = 0: none. Else a block's count is the most draws that it can have */
     fby__lengths_fn lengths;  /* NULL = unknown: no batch_elements, no buckets then */
@@ -338,7 +339,10 @@ void fby__epoch_destinations_end(fby__epoch *epoch, uint32_t phase);
  * NONE, and those with a source that is FULL.
  */
 bool fby__plan_has_destinations(const fby__plan *plan);
-/** What an epoch takes, at most where its phases are about as large as they may be. */
+/**
+ * What an epoch takes, at most where its phases are about as large as they may be and the ranks have about as many blocks each; passes of a
+ * mixture's sources but the first are in fby__plan_anew_bytes. Batches by rows: of all ranks, whose orders are made to count them.
+ */
 uint64_t fby__plan_epoch_bytes(const fby__plan *plan);
 /** The most batches that a phase of any epoch reaches into, where epochs have destinations. */
 uint64_t fby__plan_reach_limit(const fby__plan *plan);

@@ -48,8 +48,9 @@ struct fby__plan {
     fby__plan_span *spans; /* owned, by_key.n_spans, by key: with parts by key; else NULL */
     fby__plan_unit *keys;  /* owned, n_units: with parts by key; else NULL */
     struct {
-        uint32_t *of_block; /* owned, n_blocks: how many spans each block has */
-        uint64_t hash;      /* of the spans, never 0 */
+        uint32_t *of_block;  /* owned, n_blocks: how many spans each block has */
+        uint64_t hash;       /* of the spans, never 0 */
+        uint64_t part_spans; /* no part has more */
         uint32_t n_spans;
     } by_key; /* with parts by key; else zeroed */
     bool has_parts;
@@ -59,9 +60,12 @@ struct fby__plan {
     uint64_t batch_elements; /* 0: batches of one size */
     uint64_t pool_samples;   /* 0: no length buckets */
     fby__plan_draws draws;   /* n = 0: none */
-    fby__lengths_fn lengths;
-    const void *lengths_user; /* borrowed */
-    uint64_t n_slices;        /* of all blocks; n_nonzero when they are whole */
+    struct {
+        fby__lengths_fn of; /* NULL: unknown */
+        const void *user;   /* borrowed */
+        uint64_t total;     /* at most; UINT64_MAX: unknown */
+    } lengths;
+    uint64_t n_slices; /* of all blocks; n_nonzero when they are whole */
     uint32_t n_files, n_parts;
     const fby__plan_unit *units;    /* what parts are made of: files, or keys */
     uint32_t n_units, part_units;   /* part_units 0: as many parts as asked for */
@@ -72,6 +76,9 @@ struct fby__plan {
     uint64_t stride, offset, share;
     struct fby__mix *mix; /* owned: of a mixture; else NULL */
 };
+
+/** Of an epoch, whatever it has: itself, and what stands in front of its arrays. */
+#define FBY__PLAN_EPOCH_BYTES (sizeof(fby__epoch) + 512)
 
 /** Where stream s begins in the order of n samples; s = S gives n. */
 static inline uint64_t fby__plan_stream_begin(const fby__plan *plan, uint64_t n, uint32_t s)

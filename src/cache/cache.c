@@ -11,7 +11,7 @@ struct fby__cache {
     uint32_t max_entries, n_used, n_heap, n_buckets;
     uint64_t evictions;
     fby__cache_owner owner;
-    fby__cache_entry **entry; /* max_entries; entries are allocated once and reused */
+    fby__cache_entry **entry; /* max_entries; NULL where none is in use */
     uint32_t *bucket;         /* n_buckets heads */
     uint32_t *free_list;      /* indices of unused entries */
     uint32_t n_free;
@@ -20,6 +20,7 @@ struct fby__cache {
 
 static void clear(fby__cache *c, fby__cache_entry *e) { c->owner.clear(c->owner.user, &e->data); }
 
+/* With all that it has: what is charged for entries is what they take. */
 static void destroy_entry(fby__cache *c, fby__cache_entry *e)
 {
     clear(c, e);
@@ -137,11 +138,10 @@ static void remove_entry(fby__cache *c, fby__cache_entry *e)
     *link = e->hash_next;
     if (e->heap_index != NONE)
         heap_remove(c, e);
-    clear(c, e);
-    fby__free(e->error);
-    e->error = NULL;
+    c->entry[e->self] = NULL;
     c->free_list[c->n_free++] = e->self;
     c->n_used--;
+    destroy_entry(c, e);
 }
 
 fby__cache_entry *fby__cache_find(fby__cache *c, uint32_t block, uint64_t lo, uint64_t hi, uint64_t only)
@@ -160,31 +160,26 @@ fby__cache_entry *fby__cache_insert(fby__cache *c, uint32_t block, uint64_t lo, 
     if (c->n_free == 0 && !fby__cache_evict(c, 0))
         return NULL;
     uint32_t index = c->free_list[c->n_free - 1];
-    fby__cache_entry *e = c->entry[index];
-    if (!e) {
-        e = fby__calloc(1, sizeof *e);
-        if (!e || !c->owner.init(c->owner.user, &e->data)) {
-            if (e)
-                destroy_entry(c, e);
-            return NULL;
-        }
-        e->self = index;
-        c->entry[index] = e;
+    uint32_t *head = bucket_of(c, block);
+    fby__cache_entry *e = fby__calloc(1, sizeof *e);
+    if (!e || !c->owner.init(c->owner.user, &e->data)) {
+        if (e)
+            destroy_entry(c, e);
+        return NULL;
     }
-    c->n_free--;
-    c->n_used++;
     e->block = block;
     e->lo = lo;
     e->hi = hi;
-    e->only = 0;
     e->state = FBY__ENTRY_LOADING;
     e->pins = 1;
-    e->passing = false;
     e->next_use = FBY__NEVER;
     e->waiters = UINT32_MAX;
+    e->self = index;
     e->heap_index = NONE;
-    uint32_t *head = bucket_of(c, block);
     e->hash_next = *head;
+    c->entry[index] = e;
+    c->n_free--;
+    c->n_used++;
     *head = index;
     return e;
 }

@@ -37,8 +37,8 @@ typedef struct fby__cache_entry {
 /** Whose the entries' data is. Called while the caller of the cache has its lock. */
 typedef struct fby__cache_owner {
     bool (*init)(void *user, fby__block_panels *data);  /* zeroed, of an entry that is made; false: out of memory */
-    void (*clear)(void *user, fby__block_panels *data); /* the entry goes, to be used again for another block */
-    void (*fini)(void *user, fby__block_panels *data);  /* what init made, cleared; also where init failed */
+    void (*clear)(void *user, fby__block_panels *data); /* what the block takes goes */
+    void (*fini)(void *user, fby__block_panels *data);  /* what init made, cleared: the entry goes; also where init failed */
     void *user;
 } fby__cache_owner;
 

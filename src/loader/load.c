@@ -29,7 +29,6 @@ size_t fby__load_entry_bytes(const fby_loader *l)
 static void clear_panels(void *user, fby__block_panels *p)
 {
     fby_loader *l = user;
-    fby__account_discharge(l->engine.account, p->own_bytes);
     fby__shared_drop(l, p);
     fby__slab_free(l->engine.account, &p->memory);
     fby__slab_free(l->engine.account, &p->whole);
@@ -37,14 +36,16 @@ static void clear_panels(void *user, fby__block_panels *p)
     for (uint32_t i = 0; p->overflow && i < l->outputs.max_panels; i++)
         fby__slab_free(l->engine.account, &p->overflow[i]);
     fby__file_unref_later(p->mapped, &l->schedule.closing);
-    *p = (fby__block_panels){.panels = p->panels, .overflow = p->overflow};
+    *p = (fby__block_panels){.panels = p->panels, .overflow = p->overflow, .own_bytes = p->own_bytes};
 }
 
 static void fini_panels(void *user, fby__block_panels *p)
 {
-    (void)user;
+    const fby_loader *l = user;
     fby__free(p->panels);
     fby__free(p->overflow);
+    if (p->own_bytes)
+        fby__account_discharge(l->engine.account, p->own_bytes);
 }
 
 fby_status fby__load_cache_create(fby_loader *l, uint32_t max_entries, fby_error *err)

@@ -39,7 +39,7 @@ static size_t own_bytes(const fby_loader *l) { return l->engine.delivery->keeps_
 
 static bool reserve_entry(fby_loader *l, uint64_t now)
 {
-    while (!fby__account_reserve(l->engine.account, own_bytes(l)))
+    while (own_bytes(l) && !fby__account_reserve(l->engine.account, own_bytes(l)))
         if (!fby__cache_evict(l->schedule.cache, now))
             return false;
     return true;

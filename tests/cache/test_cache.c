@@ -212,6 +212,7 @@ static void random_operations_equal_a_naive_twin(void **state)
         }
         assert_int_equal(fby__cache_count(f.cache), used);
         assert_int_equal(f.n_full, used);
+        assert_int_equal(f.n_made, used); /* what is not in use takes nothing */
     }
     drop(&f);
 }

@@ -71,7 +71,11 @@ fby_status fby__contents_note(fby_contents *c, const char *text, fby_error *err)
 
 static fby_status note_key(fby_contents *c, fby_error *err)
 {
-    return c->n_notes ? FBY_OK : fby__contents_note(c, "some keys of its metadata are no UTF-8 text: they are left out", err);
+    static const char NOTE[] = "some keys of its metadata are no UTF-8 text: they are left out";
+    for (size_t i = 0; i < c->n_notes; i++)
+        if (c->notes[i] == NOTE)
+            return FBY_OK;
+    return fby__contents_note(c, NOTE, err);
 }
 
 fby_status fby__contents_add_text(fby_contents *c, fby__bytes name, fby__bytes value, fby_error *err)

@@ -110,6 +110,19 @@ def test_columns_with_metadata_of_their_own_are_objects(tmp_path, kind):
     assert columns(path) == (OF_FIELDS, [])
 
 
+@pytest.mark.parametrize("kind", ["file", "stream"])
+def test_a_column_with_too_many_keys_is_left_out_and_noted(tmp_path, kind):
+    fields = [pa.field(name, pa.int64(), metadata=metadata) for name, metadata in
+              (("a", {"units": "K"}), ("many", {f"k{i}": "" for i in range(10_001)}), ("b", {"units": "m"}))]  # fmt: skip
+    table = pa.table({field.name: [1] for field in fields}).cast(pa.schema(fields, metadata={"of": "the file"}))
+    with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as sink, (pa.ipc.new_file if kind == "file" else pa.ipc.new_stream)(sink, table.schema) as writer:
+        writer.write_table(table)
+    found, notes = columns(tmp_path / "x.arrow")
+    assert found == {"/a": {"units": "K"}, "/b": {"units": "m"}}
+    assert len(notes) == 1 and "10,000 keys" in notes[0]
+    assert attrs(tmp_path / "x.arrow") == {"of": "the file"}
+
+
 def test_an_arrow_schema_that_is_damaged_is_noted(tmp_path):
     pq.write_table(pa.table({"x": [1.0], "plain": pa.array([1], "i4"), "y/z": ["a"]}).cast(FIELDS), tmp_path / "x.parquet")
     data, schema = (tmp_path / "x.parquet").read_bytes(), pq.read_metadata(tmp_path / "x.parquet").metadata[b"ARROW:schema"]

@@ -315,9 +315,10 @@ static fby_status add_pairs(fby__flatbuffer *b, const fby__flat_vector *pairs, u
     return FBY_OK;
 }
 
-/* Those that have metadata of their own, behind what is there. */
+/* Those that have metadata of their own, behind what is there. One that has too many is left out: the others, and the file's, are as readable. */
 static fby_status add_columns(fby__flatbuffer *b, const fby__flat_table *schema, uint64_t *io_bytes, fby_contents *out, fby_error *err)
 {
+    bool noted = false;
     const fby__flat_vector fields = fby__flat_vector_in(b, schema, SCHEMA_FIELDS, 4);
     if (b->damaged || fields.n > b->n / 8) /* a field takes more */
         return damaged(err, "a position lies outside of it");
@@ -328,7 +329,10 @@ static fby_status add_columns(fby__flatbuffer *b, const fby__flat_table *schema,
         bool there;
         if (are_too_many(b, io_bytes, pairs.n ? name.n + (uint64_t)pairs.n * PAIR_BYTES : 0))
             return damaged(err, "a position lies outside of it");
-        if (pairs.n == 0)
+        if (pairs.n > FBY__CONTENTS_TEXTS && !noted)
+            FBY__TRY(fby__contents_note(out, "metadata of columns that have more than 10,000 keys are left out", err));
+        noted |= pairs.n > FBY__CONTENTS_TEXTS;
+        if (pairs.n == 0 || pairs.n > FBY__CONTENTS_TEXTS)
             continue;
         FBY__TRY(fby__contents_begin_column(out, name, pairs.n, &there, err));
         if (there)

@@ -229,7 +229,7 @@ static fby_status read_flat(fby__h5_rows *r, uint64_t begin, uint64_t end, fby_e
         FBY__TRY(need_fill(r, err));
     fby__h5_span span = {.index = begin, .n = end - begin};
     span.at[g->row_first] = begin;
-    if (g->row_first > 0) { /* the range begins with row part.first of the first outer index */
+    if (g->row_first > 0) { /* the range begins with row section.first of the first outer index */
         span.at[g->row_first] -= section.first;
         section.first = 0;
     }

@@ -121,10 +121,8 @@ static json_t *pack_json(const pack_options *o, const fby_pack_info *info, doubl
 /* The key is at fault, not a column that could be left out: src/pack/keys.c begins so. */
 static bool is_about_the_key(const fby_error *err) { return strncmp(err->message, "the key '", 9) == 0; }
 
-static bool is_about_meaning(const fby_error *err)
-{
-    return strstr(err->message, "would mean two things") != NULL;
-} /* src/pack/differences.c */
+/* Files that disagree about a column: src/pack/differences.c says so. */
+static bool is_about_meaning(const fby_error *err) { return strstr(err->message, "would mean two things") != NULL; }
 
 /* Where another option than those of loading is the way out. */
 int pack_error(const pack_options *o, const fby_error *err)

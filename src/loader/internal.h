@@ -172,9 +172,9 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch
  */
 fby_status fby__loader_epoch_stop(fby_loader *l, bool finish_ahead, bool closes, fby_error *err);
 /* load.c */
-/** The cache of blocks, whose entries' data is this file's. */
-/** What an entry takes beside the memory of its panels: of blocks of a few rows, a tenth. */
+/** What an entry takes beside the memory of its panels, 600 bytes and more: of blocks that are a page, a tenth. */
 size_t fby__load_entry_bytes(const fby_loader *l);
+/** The cache of blocks, whose entries' data is this file's. */
 fby_status fby__load_cache_create(fby_loader *l, uint32_t max_entries, fby_error *err);
 fby_status fby__load_jobs_create(fby_loader *l, fby_error *err);
 void fby__load_jobs_destroy(fby_loader *l);

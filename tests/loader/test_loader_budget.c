@@ -444,7 +444,7 @@ static void the_budget_for_overlap_is_never_more_than_what_keeps_everything(void
     (void)state;
     static const uint64_t BATCHES[] = {16, 1024, 50000, 450000}, SUPERBATCHES[] = {1, 3, 28, 40};
     static const uint32_t DEPTHS[] = {2, 8, 64};
-    unsigned n_direct = 0;
+    unsigned n_direct = 0, n_smooth = 0;
     put_wide(30);
     fby_dataset *ds = open_dataset("wide", NULL);
     for (int i = 0; i < 4 * 4 * 3 * 2; i++) {
@@ -467,11 +467,12 @@ static void the_budget_for_overlap_is_never_more_than_what_keeps_everything(void
             assert_true(k != 1 || !l->engine.direct || l->memory.max_batches >= l->memory.direct.smooth);
             assert_true(k != 2 || !l->engine.direct);
             n_direct += l->engine.direct != NULL;
+            n_smooth += k == 1 && l->engine.direct;
             fby_loader_close(l);
         }
     }
-    print_message("%u loaders whose rows go straight to batches\n", n_direct);
-    assert_true(n_direct > 0);
+    print_message("%u loaders whose rows go straight to batches, %u of them with the budget for overlap\n", n_direct, n_smooth);
+    assert_true(n_direct > 0 && n_smooth > 0);
     fby_dataset_close(ds);
 }
 

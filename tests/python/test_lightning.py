@@ -456,7 +456,7 @@ def test_what_is_no_source_of_batches_says_what_to_write(tmp_path, parquet):
     parquet({"x": np.arange(32, dtype=np.float32), "a": np.arange(32)}, "a.parquet")
     samples = fb.open(tmp_path / "a.parquet").rows()
     parts = samples.split(train=0.5, val=0.5, by="samples")
-    with pytest.raises(TypeError, match=r"train= is one data set, not several by name: give the parts of a split as DataModule\(\*\*parts"):
+    with pytest.raises(TypeError, match=r"train= is one data set, not several by name: give splits as DataModule\(\*\*splits"):
         forebay.lightning.DataModule(train=parts, outputs={"x": ["x"], "a": "a"}, batch_size=8)
     with pytest.raises(TypeError, match=r"samples .* have no values for a .*Trainer.* write samples.loader\(batch_size=512, shuffle=True\)"):
         trainer(max_epochs=1).fit(Model(), samples)

@@ -88,7 +88,7 @@ typedef struct fby_pack_info {
     uint64_t expected_bytes; /* dry run: about, of the pack's files; else 0 */
     uint64_t expected_ns;    /* dry run: about, what packing takes; else, and where the folder cannot be written, 0 */
     uint64_t keys;           /* by a key: how many values it has; else 0 */
-    char note[600];          /* "", or a sentence: what the source's files say of themselves and is left out: they do not say the same, or a pack cannot */
+    char note[600];          /* "", or what files say of themselves and is left out: not all say it alike, or a pack cannot */
 } fby_pack_info;
 
 /**

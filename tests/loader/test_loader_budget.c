@@ -445,14 +445,14 @@ static void the_budget_for_overlap_is_never_more_than_what_keeps_everything(void
     static const uint64_t BATCHES[] = {16, 1024, 50000, 450000}, SUPERBATCHES[] = {1, 3, 28, 40};
     static const uint32_t DEPTHS[] = {2, 8, 64};
 #ifdef __SANITIZE_THREAD__
-    enum { STEP = 29 }; /* to open 384 loaders would take it minutes */
+    enum { EVERY = 29 }; /* to open 384 loaders would take it minutes */
 #else
-    enum { STEP = 1 };
+    enum { EVERY = 1 };
 #endif
     unsigned n_direct = 0, n_smooth = 0;
     put_wide(30);
     fby_dataset *ds = open_dataset("wide", NULL);
-    for (int i = 0; i < 4 * 4 * 3 * 2; i += STEP) {
+    for (int i = 0; i < 4 * 4 * 3 * 2; i += EVERY) {
         fby_loader_opts opts = wide_opts(0);
         opts.batch_size = BATCHES[i % 4];
         opts.superbatch_blocks = SUPERBATCHES[i / 4 % 4];
@@ -477,7 +477,7 @@ static void the_budget_for_overlap_is_never_more_than_what_keeps_everything(void
         }
     }
     print_message("%u loaders whose rows go straight to batches, %u of them with the budget for overlap\n", n_direct, n_smooth);
-    assert_true(STEP > 1 || (n_direct > 0 && n_smooth > 0));
+    assert_true(EVERY > 1 || (n_direct > 0 && n_smooth > 0));
     fby_dataset_close(ds);
 }
 

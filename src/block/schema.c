@@ -458,22 +458,29 @@ static fby_status not_a_schema(fby_error *err)
     return fby__fail(err, FBY_E_FORMAT, "the stored schema is damaged or of another version");
 }
 
-fby_dtype fby__leaf_dtype(const fby_field *leaf)
+bool fby__kind_is_number(fby_kind kind)
 {
-    switch (leaf->kind) {
-    case FBY_KIND_NULL: return FBY_FLOAT32;
-    case FBY_KIND_DECIMAL: return FBY_FLOAT64;
+    switch (kind) {
     case FBY_KIND_BOOL:
     case FBY_KIND_INT:
     case FBY_KIND_FLOAT:
     case FBY_KIND_DATE:
     case FBY_KIND_TIME:
     case FBY_KIND_TIMESTAMP:
-    case FBY_KIND_DURATION: return leaf->dtype;
+    case FBY_KIND_DURATION: return true;
+    default: return false;
+    }
+}
+
+fby_dtype fby__leaf_dtype(const fby_field *leaf)
+{
+    switch (leaf->kind) {
+    case FBY_KIND_NULL: return FBY_FLOAT32;
+    case FBY_KIND_DECIMAL: return FBY_FLOAT64;
     case FBY_KIND_FIXED_BINARY:
     case FBY_KIND_STRING:
     case FBY_KIND_BINARY: return FBY_UINT8;
-    default: return FBY_DTYPE_NONE;
+    default: return fby__kind_is_number(leaf->kind) ? leaf->dtype : FBY_DTYPE_NONE;
     }
 }
 

@@ -89,6 +89,9 @@ uint32_t fby__schema_find_leaf(const fby__schema *schema, const char *path);
 /** The size of an axis of a field's value, counted from its end: −1 is the last. −1 when there is no such axis: of lists and scalars. */
 int64_t fby__field_axis(const fby_field *field, int32_t axis);
 
+/** Are values of the kind numbers of the field's own dtype: bools, numbers, dates and times? */
+bool fby__kind_is_number(fby_kind kind);
+
 /**
  * The dtype that a leaf's values are decoded to where no other is asked for: UINT8 the bytes of text and binaries, FLOAT64 decimals, FLOAT32 what is
  * null alone. FBY_DTYPE_NONE: no panel holds them.

@@ -84,17 +84,7 @@ static fby_status choose(fby__pq_column *c, const fby_field *field, const fby__l
         c->from = bytes ? FBY__PQ_FROM_DECIMAL_BYTES : FBY__PQ_FROM_NUMBERS;
         return bytes || c->src_dtype == FBY_INT32 || c->src_dtype == FBY_INT64 ? FBY_OK : cannot(field, c, err);
     }
-    switch (field->kind) {
-    case FBY_KIND_BOOL:
-    case FBY_KIND_INT:
-    case FBY_KIND_FLOAT:
-    case FBY_KIND_DATE:
-    case FBY_KIND_TIME:
-    case FBY_KIND_TIMESTAMP:
-    case FBY_KIND_DURATION: break;
-    default: return cannot(field, c, err);
-    }
-    if (c->src_dtype == FBY_DTYPE_NONE)
+    if (!fby__kind_is_number(field->kind) || c->src_dtype == FBY_DTYPE_NONE)
         return cannot(field, c, err);
     c->from = c->src_dtype == c->dst_dtype && c->scale.mul == c->scale.div ? FBY__PQ_FROM_SAME : FBY__PQ_FROM_NUMBERS;
     return FBY_OK;

@@ -18,6 +18,31 @@ typedef struct fby__bytes {
     size_t n;
 } fby__bytes;
 
+/* What is read one piece after the other: each moves `from` on, or is NULL, and `from` as it was, where there is less. */
+
+/** The next n bytes. */
+static inline const uint8_t *fby__bytes_next(fby__bytes *from, uint64_t n)
+{
+    const uint8_t *at = from->data;
+    if (n > from->n)
+        return NULL;
+    *from = (fby__bytes){at + n, from->n - (size_t)n};
+    return at;
+}
+
+/** The next n bytes, and what pads them to a multiple of 8. */
+static inline const uint8_t *fby__bytes_next_padded(fby__bytes *from, uint64_t n)
+{
+    return n > from->n ? NULL : fby__bytes_next(from, (n + 7) & ~UINT64_C(7));
+}
+
+/** The next text, with its NUL. */
+static inline const char *fby__bytes_next_text(fby__bytes *from)
+{
+    const uint8_t *nul = from->n ? (const uint8_t *)memchr(from->data, 0, from->n) : NULL;
+    return nul ? (const char *)fby__bytes_next(from, (uint64_t)(nul - from->data) + 1) : NULL;
+}
+
 static inline uint16_t fby__load_u16(const void *p)
 {
     uint16_t v;

@@ -79,18 +79,6 @@ static void file_name(char out[64], fby__hash128 key)
 
 /* ---- loading ---- */
 
-/* Take n bytes (padded to 8) from the cursor; NULL when they are not there. */
-static const uint8_t *take(fby__bytes *cursor, uint64_t n)
-{
-    if (n > cursor->n || fby__align_up_u64(n, 8) > cursor->n)
-        return NULL;
-    const uint8_t *p = cursor->data;
-    size_t step = (size_t)fby__align_up_u64(n, 8);
-    cursor->data += step;
-    cursor->n -= step;
-    return p;
-}
-
 /* FBY_E_FORMAT: damaged. */
 static fby_status parse_sources(fby__bytes *cursor, fby__arena *arena, uint32_t n, const fby__source_file **out)
 {
@@ -100,12 +88,12 @@ static fby_status parse_sources(fby__bytes *cursor, fby__arena *arena, uint32_t 
     if (!sources)
         return FBY_E_NOMEM;
     for (uint32_t i = 0; i < n; i++) {
-        const uint8_t *p = take(cursor, sizeof(source_head));
+        const uint8_t *p = fby__bytes_next_padded(cursor, sizeof(source_head));
         source_head head;
         if (!p)
             return FBY_E_FORMAT;
         memcpy(&head, p, sizeof head);
-        const char *path = (const char *)take(cursor, (uint64_t)head.path_n + 1);
+        const char *path = (const char *)fby__bytes_next_padded(cursor, (uint64_t)head.path_n + 1);
         if (!path || path[head.path_n] || strlen(path) != head.path_n || head.absent > 1)
             return FBY_E_FORMAT;
         const fby__file_stamp stamp = {
@@ -118,17 +106,17 @@ static fby_status parse_sources(fby__bytes *cursor, fby__arena *arena, uint32_t 
 
 static fby_status parse_entry(fby__bytes *cursor, fby__arena *arena, fby__index_entry *out, uint32_t n_schemas, const char *previous)
 {
-    const uint8_t *p = take(cursor, sizeof(entry_head));
+    const uint8_t *p = fby__bytes_next_padded(cursor, sizeof(entry_head));
     entry_head head;
     if (!p)
         return FBY_E_FORMAT;
     memcpy(&head, p, sizeof head);
     const fby__source_file *sources = NULL;
-    const char *name = (const char *)take(cursor, (uint64_t)head.name_n + 1);
-    const uint8_t *groups = take(cursor, (uint64_t)head.n_groups * sizeof(fby__group_size));
+    const char *name = (const char *)fby__bytes_next_padded(cursor, (uint64_t)head.name_n + 1);
+    const uint8_t *groups = fby__bytes_next_padded(cursor, (uint64_t)head.n_groups * sizeof(fby__group_size));
     if (groups)
         FBY__TRY(parse_sources(cursor, arena, head.n_sources, &sources));
-    const uint8_t *frozen = take(cursor, head.frozen_bytes);
+    const uint8_t *frozen = fby__bytes_next_padded(cursor, head.frozen_bytes);
     if (!name || !groups || !frozen || name[head.name_n] || strlen(name) != head.name_n || head.format[7])
         return FBY_E_FORMAT;
     if (previous && strcmp(previous, name) > 0)
@@ -150,7 +138,7 @@ static fby_status parse(fby__index *index)
 {
     fby__bytes cursor = {index->image.data, index->image.n};
     header head;
-    memcpy(&head, take(&cursor, sizeof head), sizeof head);
+    memcpy(&head, fby__bytes_next_padded(&cursor, sizeof head), sizeof head);
     if (memcmp(head.magic, "FBYINDEX", 8) != 0 || head.version != INDEX_VERSION || head.n_bytes != index->image.n ||
         head.n_entries > cursor.n / sizeof(entry_head) || head.n_schemas > cursor.n / 8)
         return FBY_E_FORMAT;
@@ -159,8 +147,8 @@ static fby_status parse(fby__index *index)
     if (!index->schemas || !index->entries)
         return FBY_E_NOMEM;
     for (; index->n_schemas < head.n_schemas; index->n_schemas++) {
-        const uint8_t *n = take(&cursor, 8);
-        const uint8_t *frozen = n ? take(&cursor, fby__load_u64(n)) : NULL;
+        const uint8_t *n = fby__bytes_next_padded(&cursor, 8);
+        const uint8_t *frozen = n ? fby__bytes_next_padded(&cursor, fby__load_u64(n)) : NULL;
         if (!frozen)
             return FBY_E_FORMAT;
         FBY__TRY(fby__schema_thaw((fby__bytes){frozen, (size_t)fby__load_u64(n)}, &index->schemas[index->n_schemas], NULL));

@@ -272,30 +272,18 @@ fby_status fby__pack_attributes_put(const fby__pack *p, fby__buf *out, fby_error
                            fby__dataset_file_path(p->ds, 0), (unsigned long long)n, FBY__PACK_ATTRIBUTES_BYTES);
 }
 
-static bool parse_bytes(fby__bytes *from, size_t n, const void **out)
-{
-    if (from->n < n)
-        return false;
-    *out = from->data;
-    *from = (fby__bytes){from->data + n, from->n - n};
-    return true;
-}
-
 static bool parse_number(fby__bytes *from, uint64_t *out)
 {
-    const void *at;
-    const bool there = parse_bytes(from, sizeof *out, &at);
-    if (there)
+    const uint8_t *at = fby__bytes_next(from, sizeof *out);
+    if (at)
         *out = fby__load_u64(at);
-    return there;
+    return at;
 }
 
 static bool parse_text(fby__bytes *from, const char **out)
 {
-    const uint8_t *nul = from->n ? memchr(from->data, 0, from->n) : NULL;
-    *out = (const char *)from->data;
-    const void *at;
-    return nul && parse_bytes(from, (size_t)(nul - from->data) + 1, &at) && fby__schema_text_valid(*out, strlen(*out));
+    *out = fby__bytes_next_text(from);
+    return *out && fby__schema_text_valid(*out, strlen(*out));
 }
 
 /* Behind the one before it, and of a kind that a source's may be of. */
@@ -313,7 +301,7 @@ static bool parse_one(const fby__pack *p, fby__bytes *from, int64_t *column, fby
                       scalar <= 1 && (out->n == 1 || (number && !scalar)) && (text || number);
     *column = out->column;
     *out_bytes = number ? (size_t)out->n * fby_dtype_bytes(out->dtype) : 0;
-    return fits && parse_bytes(from, *out_bytes, &out->data);
+    return fits && (out->data = fby__bytes_next(from, *out_bytes));
 }
 
 /* The hash finds what went wrong on a disk. Whoever may write there may write a hash, too: so all is looked at before it is believed. */

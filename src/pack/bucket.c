@@ -158,17 +158,14 @@ static fby_status read_segment(const fby__pack *p, const found_segment *from, ui
     return status;
 }
 
-static uint64_t padded(uint64_t n) { return (n + 7) & ~UINT64_C(7); }
-
 /* `count` times `each` bytes and their padding, of what is left. */
 static bool take_bytes(fby__bytes *left, uint64_t count, uint64_t each, const uint8_t **out)
 {
     uint64_t n;
-    *out = left->data;
-    if (!fby__mul_u64_checked(count, each, &n) || n > left->n || padded(n) > left->n)
+    if (!fby__mul_u64_checked(count, each, &n))
         return false;
-    *left = (fby__bytes){left->data + padded(n), left->n - (size_t)padded(n)};
-    return true;
+    *out = fby__bytes_next_padded(left, n);
+    return *out || n == 0;
 }
 
 /* n buffers, whose sizes come before them. */

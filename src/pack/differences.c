@@ -9,11 +9,11 @@
  * Files are compared with the first one, whose attributes are those that may stay. What it does not say is kept beside them, with the first
  * file that says it: that is what others are compared with then. So it does not matter in which order they come.
  */
+#include "base/number.h"
 #include "base/printable.h"
 #include "dataset/dataset.h"
 #include "pack/pack_impl.h"
 
-#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,9 +79,7 @@ static bool changes_nothing(const attribute *a)
         return false;
     memcpy(number, text.data, text.n);
     number[text.n] = 0;
-    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* glibc: static, no memory */
-    const double value = strtod_l(number, &end, plain);
-    freelocale(plain);
+    const double value = fby__strtod(number, &end);
     return *end == 0 && end != number && ((has_name(a, "scale_factor") && value == 1) || (has_name(a, "add_offset") && value == 0));
 }
 

@@ -369,17 +369,14 @@ static fby_status parse_values(const fby__pack *p, uint64_t n, fby__bytes *from,
     uint64_t left = p->rows;
     *out_ok = false;
     for (uint64_t i = 0; i < n; i++) {
-        const uint8_t *nul = from->n ? memchr(from->data, 0, from->n) : NULL;
-        const size_t length = nul ? (size_t)(nul - from->data) : 0, size = length + 1 + sizeof(uint64_t);
-        if (!nul || from->n < size)
-            return FBY_OK;
-        const uint64_t rows = fby__load_u64(nul + 1);
+        const char *text = fby__bytes_next_text(from);
+        const uint8_t *number = text ? fby__bytes_next(from, sizeof(uint64_t)) : NULL;
+        const uint64_t rows = number ? fby__load_u64(number) : 0;
         if (rows == 0 || rows > left)
             return FBY_OK;
-        FBY__TRY(add_value(k, &cap, (fby__bytes){from->data, length}, err));
+        FBY__TRY(add_value(k, &cap, (fby__bytes){(const uint8_t *)text, strlen(text)}, err));
         k->keys[i].rows = rows;
         left -= rows;
-        *from = (fby__bytes){from->data + size, from->n - size};
     }
     *out_ok = left == 0;
     return FBY_OK;

@@ -8,11 +8,11 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/number.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,16 +58,6 @@ static bool is_one_of(const char *text, const char *const *words)
     return false;
 }
 
-static double parse_double(const char *text)
-{
-    /* A program's locale may have a decimal comma. */
-    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    double value = plain ? strtod_l(text, NULL, plain) : strtod(text, NULL);
-    if (plain)
-        freelocale(plain);
-    return value;
-}
-
 static void resolve_int(const char *text, const char *digits, int base, fby_node *out)
 {
     errno = 0;
@@ -77,7 +67,7 @@ static void resolve_int(const char *text, const char *digits, int base, fby_node
         value = -value;
     out->kind = fits ? FBY_NODE_INT : FBY_NODE_FLOAT;
     out->integer = fits ? value : 0;
-    out->number = fits ? (double)value : parse_double(text);
+    out->number = fits ? (double)value : fby__strtod(text, NULL);
 }
 
 /* [-+]? ( \. [0-9]+ | [0-9]+ ( \. [0-9]* )? ) ( [eE] [-+]? [0-9]+ )? */
@@ -130,7 +120,7 @@ void fby__tree_resolve(const char *text, fby_node *out)
             resolve_int(text, text, 10, out);
         } else {
             out->kind = FBY_NODE_FLOAT;
-            out->number = parse_double(text);
+            out->number = fby__strtod(text, NULL);
         }
     } else if (text[0] == '0' && (text[1] == 'x' || text[1] == 'o') && text[2]) {
         size_t digits = strspn(text + 2, text[1] == 'x' ? "0123456789abcdefABCDEF" : "01234567");

@@ -55,17 +55,6 @@ static void file_name(char out[64], fby__hash128 key, const char *kind)
     (void)snprintf(out, 64, "%s.%s", text, kind);
 }
 
-/* Take n bytes (padded to 8) from the cursor; NULL when they are not there. */
-static const uint8_t *take(fby__bytes *cursor, uint64_t n)
-{
-    if (n > cursor->n || fby__align_up_u64(n, 8) > cursor->n)
-        return NULL;
-    const uint8_t *p = cursor->data;
-    cursor->data += fby__align_up_u64(n, 8);
-    cursor->n -= (size_t)fby__align_up_u64(n, 8);
-    return p;
-}
-
 /* ---- loading ---- */
 
 static fby_status load_stretches(fby__sample_base *base, uint64_t n, fby__bytes *cursor)
@@ -76,7 +65,7 @@ static fby_status load_stretches(fby__sample_base *base, uint64_t n, fby__bytes 
     base->stretches = fby__calloc((size_t)n, sizeof *base->stretches);
     if (!base->stretches)
         return FBY_E_NOMEM;
-    memcpy(base->stretches, take(cursor, n * sizeof *base->stretches), (size_t)n * sizeof *base->stretches);
+    memcpy(base->stretches, fby__bytes_next_padded(cursor, n * sizeof *base->stretches), (size_t)n * sizeof *base->stretches);
     base->n_stretches = base->cap_stretches = (size_t)n;
     for (uint64_t i = 0; i < n; i++) {
         const fby__stretch *t = &base->stretches[i];
@@ -122,11 +111,11 @@ static fby_status load_groups(fby__sample_base *base, fby__bytes *cursor)
     for (uint32_t b = 0; b < n_blocks; b++) {
         fby__block_groups *g = &base->groups[b];
         group_head head;
-        const uint8_t *p = take(cursor, sizeof head), *data;
+        const uint8_t *p = fby__bytes_next_padded(cursor, sizeof head), *data;
         if (!p)
             return FBY_E_FORMAT;
         memcpy(&head, p, sizeof head);
-        if (!(data = take(cursor, head.bytes)))
+        if (!(data = fby__bytes_next_padded(cursor, head.bytes)))
             return FBY_E_FORMAT;
         *g = (fby__block_groups){.n = head.n, .skip = head.skip, .last_end = head.last_end, .bytes = (size_t)head.bytes};
         if (head.n && !(g->frames = fby__malloc(g->bytes)))
@@ -152,7 +141,7 @@ static fby_status parse(fby__sample_base *base, const fby__buf *image, fby__hash
         return FBY_E_FORMAT;
     base->dropped = head.dropped;
     base->scattered = head.scattered;
-    (void)take(&cursor, sizeof head); /* it is there: the image is as long as that */
+    (void)fby__bytes_next_padded(&cursor, sizeof head); /* it is there: the image is as long as that */
     base->longest_stretch = head.longest_stretch;
     base->longest_series = head.longest_series;
     FBY__TRY(base->kind == FBY_SAMPLES_GROUPS ? load_groups(base, &cursor) : load_stretches(base, head.n_stretches, &cursor));
@@ -324,12 +313,12 @@ static bool list_holds(const fby__chosen *c, uint64_t below)
 static fby_status load_chosen(fby__chosen *c, uint64_t below, fby__bytes *cursor)
 {
     chosen_head head;
-    const uint8_t *p = take(cursor, sizeof head), *words;
+    const uint8_t *p = fby__bytes_next_padded(cursor, sizeof head), *words;
     if (!p)
         return FBY_E_FORMAT;
     memcpy(&head, p, sizeof head);
     if (head.some > 1 || (!head.some && (head.n || head.n_words)) || !head.n != !head.n_words || head.n > FBY__MAX_CHOSEN ||
-        !(words = take(cursor, (uint64_t)head.n_words * sizeof *c->words)))
+        !(words = fby__bytes_next_padded(cursor, (uint64_t)head.n_words * sizeof *c->words)))
         return FBY_E_FORMAT;
     *c = (fby__chosen){.some = head.some};
     if (head.n == 0)
@@ -353,7 +342,7 @@ static fby_status parse_choice(const fby__buf *image, fby__hash128 key, const fb
     if (memcmp(head.magic, CHOICE_MAGIC, sizeof CHOICE_MAGIC) != 0 || head.version != CHOICE_VERSION || head.n_blocks != choice->n_blocks ||
         !fby__hash_equal(head.key, key))
         return FBY_E_FORMAT;
-    (void)take(&cursor, sizeof head); /* it is there: the image is as long as that */
+    (void)fby__bytes_next_padded(&cursor, sizeof head); /* it is there: the image is as long as that */
     for (uint32_t b = 0; b < choice->n_blocks; b++)
         FBY__TRY(load_chosen(&choice->blocks[b], fby__samples_of_block(view, b), &cursor));
     return cursor.n == 0 ? FBY_OK : FBY_E_FORMAT;

@@ -7,12 +7,11 @@
  */
 #include "base/dtype.h"
 #include "base/iso_time.h"
+#include "base/number.h"
 #include "format/csv/csv.h"
 
 #include <float.h>
-#include <locale.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 static bool is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
@@ -121,18 +120,13 @@ bool fby__csv_integer(const uint8_t *p, size_t n, fby_dtype dtype, uint64_t *out
     return true;
 }
 
-static locale_t c_locale;
-static void make_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); } /* glibc: static, no memory */
-
 /* Any number, as strtod reads it in the C locale. */
 static double slow_double(const uint8_t *p, size_t n)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, make_locale); /* cannot fail with these arguments */
     char text[MAX_NUMBER_BYTES + 1];
     memcpy(text, p, n);
     text[n] = 0;
-    return strtod_l(text, NULL, c_locale);
+    return fby__strtod(text, NULL);
 }
 
 #if LDBL_MANT_DIG == 64

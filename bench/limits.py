@@ -87,7 +87,7 @@ CASES = [
     ("codec", "decompress", "heavy", {"memory": 32 * MIB, "superbatch": 100_000, "batch": 4_096, "work_us": 100}),
     ("tiny-chunks", "decode", "tiny", {"memory": -1, "superbatch": 100_000, "batch": 32_768}),
     ("one-thread", "threads", "huge", {"memory": -1, "superbatch": 200_000, "threads": 1, "batch": 32_768}),
-    ("budget", "memory", "heavy", {"memory": -1, "superbatch": 200_000, "batch": 16_384, "work_us": 1_600}),
+    ("budget", "memory", "huge", {"memory": -1, "superbatch": 250_000, "batch": 16_384, "share": 1.2}),
     ("transform", "transform", "plain", {"memory": 64 * MIB, "superbatch": 100_000, "transform_us": 4_000, "work_us": 1_000}),
     ("transfer", "transfer", "plain", {"memory": 64 * MIB, "superbatch": 100_000, "transfer_us": 4_000, "work_us": 1_000}),
     ("model", "model", "plain", {"memory": 64 * MIB, "superbatch": 100_000, "work_us": 5_000}),
@@ -153,10 +153,11 @@ def main():
     for case, right, name, settings in CASES:
         if options.cases and case not in options.cases:
             continue
+        settings = dict(settings)
+        share = settings.pop("share", None)
         if settings.get("memory") == -1:
-            settings = {**settings, "memory": minimum(name, settings)}
-        if share := settings.get("share"):
-            settings = {key: value for key, value in settings.items() if key != "share"}
+            settings["memory"] = minimum(name, settings)
+        if share:
             alone = float(run(name, settings, options.seconds)["samples_per_second"])
             settings["work_us"] = round(share * 1e6 * settings.get("batch", 1024) / alone)
         found = run(name, settings, options.seconds)

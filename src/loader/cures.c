@@ -15,7 +15,8 @@
 #define LEAST_GAIN 1.1
 #define GOOD 0.9            /* what is held up could be so busy */
 #define FAST_CODEC 2e9      /* bytes a second that a core decompresses of LZ4, Snappy or fast Zstandard, at least */
-#define FROM_MEMORY 3e9     /* bytes a second that a core gathers of blocks that are no longer in its caches */
+#define FROM_MEMORY 5e9     /* bytes a second that a core gathers of blocks that are no longer in its caches, */
+#define ANYWHERE 100        /* and as many bytes more takes each sample, which it has to wait for */
 #define LITTLE_PADDING 0.05 /* what length buckets leave */
 #define FILL 0.06           /* of what gathering a row costs, filling one up */
 #define ROOM 0.9            /* of the memory that was available */
@@ -89,7 +90,7 @@ static void keep_all(fby_report *r, const fby__usage *u)
     if (!r->keep_all_bytes || !r->blocks_read || !has_memory(r, r->keep_all_bytes))
         return;
     /* A block that was just decoded is gathered from the caches; one of many that stay, from memory. */
-    then.workers = fmin(u->workers, fmax(u->assemble, share_at(r, u, r->bytes_delivered, FROM_MEMORY)));
+    then.workers = fmin(u->workers, fmax(u->assemble, share_at(r, u, r->bytes_delivered + ANYWHERE * r->samples, FROM_MEMORY)));
     then.cpus -= fmin(then.cpus, (u->workers - then.workers) * fmax(1, r->n_threads) / fmax(1, r->n_cpus));
     then.storage = 0;
     size_text(r->keep_all_bytes, size);

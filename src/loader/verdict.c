@@ -17,6 +17,7 @@
 #define LEAST_SECONDS 0.05 /* of the steady state */
 #define KEEPS_UP 0.05      /* waits less: what the consumer does is the limit */
 #define WAITS 0.3          /* waits more: the loader is */
+#define RESTS 0.3          /* of the time at most: what is no busier holds nobody up, whoever waits */
 #define FIRSTS 0.2         /* of the time: first batches are the limit */
 #define BUSY 0.7           /* of the time: as good as always, with the bursts that there are */
 #define IDLE 0.8           /* waits more: it does next to nothing, */
@@ -61,11 +62,13 @@ static void usage_of(const fby_report *r, fby__usage *u)
                       .memory = share(r->memory_wait_ns, all),
                       .cpus = share(r->process_cpu_ns, cpus * all)};
     u->samples = (uint64_t)(ratio((double)r->samples, (double)r->batches) * (double)u->batches);
-    const double part = ratio(u->workers, (double)(stages + read));
+    /* What has no clock of its own: to find where a block's chunks and pages lie and to plan their reads, which is part of decoding it. */
+    const uint64_t rest = busy - stages - read;
+    const double part = ratio(u->workers, (double)busy);
     u->read = part * (double)read;
     u->decompress = part * (double)r->decompress_ns;
-    u->decode = part * (double)r->decode_ns;
-    u->assemble = part * (double)r->assemble_ns;
+    u->decode = part * (double)(r->decode_ns + (r->blocks_read ? rest : 0));
+    u->assemble = part * (double)(r->assemble_ns + (r->blocks_read ? 0 : rest));
 }
 
 /* ---- the rule ---- */
@@ -76,7 +79,8 @@ static double beyond(double value, double border, double end) { return fmin(1, f
 static bool is_too_early(const fby__usage *u) { return u->batches < LEAST_BATCHES || u->seconds < LEAST_SECONDS; }
 
 /* Something of the loader's is always at work: first batches then come late for the same reason as all others. */
-static bool is_saturated(const fby__usage *u) { return fmax(u->transform, fmax(u->workers, u->storage)) > BUSY; }
+static double busiest_of_loader(const fby__usage *u) { return fmax(u->transform, fmax(u->workers, u->storage)); }
+static bool is_saturated(const fby__usage *u) { return busiest_of_loader(u) > BUSY; }
 
 /* Epochs are short: more of the waiting is for their first batches than for all others. */
 static bool waits_for_first_batches(const fby_report *r, const fby__usage *u)
@@ -143,9 +147,10 @@ static fby_limit limit_of(const fby_report *r, const fby__usage *u, double *clea
         *clear = beyond(u->first, FIRSTS, 0.6);
         return FBY_LIMIT_FIRST_BATCH;
     }
+    const fby_limit consumer = u->transfer > u->work ? FBY_LIMIT_TRANSFER : FBY_LIMIT_MODEL;
     if (waiting(r, u) < KEEPS_UP) {
         *clear = beyond(KEEPS_UP - u->wait, 0, KEEPS_UP) * beyond(fmax(u->work, u->transfer), 0.4, 0.7);
-        return u->transfer > u->work ? FBY_LIMIT_TRANSFER : FBY_LIMIT_MODEL;
+        return consumer;
     }
     if (u->transform > BUSY) {
         *clear = beyond(u->transform, BUSY, 0.9);
@@ -155,6 +160,8 @@ static fby_limit limit_of(const fby_report *r, const fby__usage *u, double *clea
         *clear = beyond(u->memory, HELD_UP, 0.4) * beyond(u->wait, KEEPS_UP, WAITS);
         return FBY_LIMIT_MEMORY;
     }
+    if (waiting(r, u) < WAITS && busiest_of_loader(u) < RESTS)
+        return consumer;
     if (waiting(r, u) < WAITS) {
         *clear = 1 - fabs(u->wait - (KEEPS_UP + WAITS) / 2) / ((WAITS - KEEPS_UP) / 2);
         return FBY_LIMIT_BALANCED;
@@ -192,7 +199,13 @@ static void say(fby_report *r, const fby__usage *u)
             percent(u->first), 1e-6 * ratio((double)r->first_batches_ns, (double)r->epochs_begun), waited);
         break;
     case FBY_LIMIT_MODEL:
-        SAY("The loader keeps up: the consumer waited %.1f %% of the time. What it does with the batches is the limit.", waited);
+        if (waiting(r, u) >= KEEPS_UP)
+            SAY("The program is the limit: the loader has little to do, its workers were %.0f %% busy. Still the consumer waited %.0f %% "
+                "of the time: "
+                "steps are uneven, or other programs have the CPUs. A larger prefetch evens that out.",
+                percent(u->workers), waited);
+        else
+            SAY("The loader keeps up: the consumer waited %.1f %% of the time. What it does with the batches is the limit.", waited);
         break;
     case FBY_LIMIT_TRANSFER:
         SAY("Moving batches to the device is the limit: it takes %.0f %% of the consumer's time, its work %.0f %%, and it waited %.1f %%.",

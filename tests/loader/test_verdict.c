@@ -108,6 +108,12 @@ static void the_workers_limit_by_what_they_do_most(void **state)
     fby_report r = assert_limit(f, FBY_LIMIT_DECOMPRESS, "decompressing");
     /* 30 s become 5 s at 2 GB/s: 13 of 40 thread seconds; of the CPUs 14 */
     assert_cure(&r, 0, "forebay pack PATH --to DIR --codec lz4", 39. / 14);
+    fby_report small = {WAITS,          .worker_cpu_ns = 38 * S, .process_cpu_ns = 39 * S, .decode_ns = 6 * S, .assemble_ns = 8 * S,
+                        .samples = 1000};
+    assert_limit(small, FBY_LIMIT_ASSEMBLE, "(84 %) assembling"); /* what has no clock of its own is, of blocks that are read, decoding */
+    small.blocks_read = 1000, small.budget_bytes = GIB, small.keep_all_bytes = 2 * GIB, small.memory_available_bytes = 8 * GIB;
+    r = assert_limit(small, FBY_LIMIT_DECODE, "(79 %) decoding");
+    assert_cure(&r, 0, "memory=2.0GiB", 39. / 9); /* of the CPUs 30 s are saved; assembling stays */
     f.decode_ns = 31 * S;
     assert_limit(f, FBY_LIMIT_DECODE, "decoding");
     f.assemble_ns = 32 * S;
@@ -210,8 +216,11 @@ static void the_busiest_limits_a_program_that_does_nothing(void **state)
 static void neither_limits(void **state)
 {
     (void)state;
-    fby_report f = {.batches = 1000, .wait_ns = 300 * MS, .work_ns = 2 * S, .decode_ns = S};
+    fby_report f = {.batches = 1000, .wait_ns = 300 * MS, .work_ns = 2 * S, .decode_ns = 4 * S};
     assert_limit(f, FBY_LIMIT_BALANCED, "equally fast");
+    f.decode_ns = S / 2; /* 5 % of the threads' time: it is not the loader that it waits for */
+    assert_true(assert_limit(f, FBY_LIMIT_MODEL, "workers were 5 % busy").confidence < 0.5);
+    f.decode_ns = 4 * S;
     f.wait_ns = 20 * MS;
     const fby_report r = assert_limit(f, FBY_LIMIT_MODEL, "keeps up");
     assert_int_equal(r.n_cures, 0);

@@ -84,6 +84,7 @@ static void costs_of(const fby_dataset *ds, const fby_report *r, uint64_t n_samp
     out->decoded_bytes = (double)r->bytes_decoded / decoded;
     out->delivered_bytes = (double)r->bytes_delivered / delivered;
     out->batch_samples = r->batches ? r->samples / r->batches : 1;
+    out->superbatch_samples = r->superbatch_samples;
     budgets_of(r, out);
     out->samples = n_samples;
 }
@@ -145,9 +146,9 @@ static void print_text(const found *f)
         printf("  storage     %s%s%s, %s: too little to tell how fast it is\n", f->storage.kind, f->storage.device[0] ? " " : "",
                f->storage.device, cli_size(f->storage.bytes_read));
     else
-        printf("  storage     %s%s%s, %s/s, %s a read of 1 MiB (%s read)\n", f->storage.kind, f->storage.device[0] ? " " : "",
+        printf("  storage     %s%s%s, %s/s, %s a read of %s (%s read)\n", f->storage.kind, f->storage.device[0] ? " " : "",
                f->storage.device, cli_size((uint64_t)f->storage.bytes_per_second), cli_seconds(f->storage.read_seconds),
-               cli_size(f->storage.bytes_read));
+               cli_size(f->storage.read_bytes), cli_size(f->storage.bytes_read));
     printf("  machine     %.0f CPUs a rank, %.0f rank%s, %s of memory%s%s\n", m->threads, m->ranks, m->ranks == 1 ? "" : "s",
            cli_memory(m->memory_bytes), m->work_seconds > 0 ? ", a step takes " : "",
            m->work_seconds > 0 ? cli_seconds(m->work_seconds) : "");
@@ -225,9 +226,9 @@ static int print_json(const found *f)
     json_object_set_new(root, "forebay", json_string(fby_version()));
     json_object_set_new(root, "path", cli_json_text(f->path));
     json_object_set_new(root, "storage",
-                        json_pack("{s:s, s:s, s:o, s:f, s:I}", "kind", f->storage.kind, "device", f->storage.device, "bytes_per_second",
-                                  number_or_null(f->storage.bytes_per_second), "read_seconds", f->storage.read_seconds, "bytes_read",
-                                  (json_int_t)f->storage.bytes_read));
+                        json_pack("{s:s, s:s, s:o, s:f, s:I, s:I}", "kind", f->storage.kind, "device", f->storage.device,
+                                  "bytes_per_second", number_or_null(f->storage.bytes_per_second), "read_seconds", f->storage.read_seconds,
+                                  "read_bytes", (json_int_t)f->storage.read_bytes, "bytes_read", (json_int_t)f->storage.bytes_read));
     json_object_set_new(root, "machine",
                         json_pack("{s:f, s:f, s:I, s:f, s:o}", "threads", m->threads, "ranks", m->ranks, "memory_bytes",
                                   (json_int_t)m->memory_bytes, "work_seconds", m->work_seconds, "storage_bytes_per_second",
@@ -296,19 +297,26 @@ static int find_superbatch(fby_dataset *ds, const bench_load *load, uint64_t now
     return code;
 }
 
-static int advise(fby_dataset *ds, const advise_options *o, const bench_load *load, const char *path, fby_pipeline *pipeline)
+static int advise(fby_dataset *ds, const advise_options *o, const bench_load *asked, const char *path, fby_pipeline *pipeline)
 {
     found f = {.path = path, .ds = ds};
     fby_report r = {.size = sizeof r};
     fby_loader *loader = NULL;
     fby_error err = {0};
-    int code = advise_storage_measure(ds, &f.storage);
-    if (code != CLI_CONTINUE)
-        return code;
-    if (fby_loader_open(ds, &load->opts, &loader, &err) != FBY_OK)
-        return bench_load_error(load, &err);
+    bench_load load = *asked;
+    fby_status status = fby_loader_open(ds, &load.opts, &loader, &err);
+    if (status == FBY_E_BUDGET &&
+        (load.opts.memory_bytes || load.opts.memory_fraction > 0)) { /* a pipeline file's, which is to be replaced */
+        load.opts.memory_bytes = 0;
+        load.opts.memory_fraction = 0;
+        status = fby_loader_open(ds, &load.opts, &loader, &err);
+    }
+    if (status != FBY_OK)
+        return bench_load_error(&load, &err);
     const uint64_t n = fby_loader_sample_count(loader);
-    code = load_sample(loader, load, o->seconds > 0 ? o->seconds : 3, &r, &f.costs);
+    int code = load_sample(loader, &load, o->seconds > 0 ? o->seconds : 3, &r, &f.costs);
+    if (code == CLI_CONTINUE)
+        code = advise_storage_measure(ds, r.bytes_read / (r.blocks_read ? r.blocks_read : 1), &f.storage);
     if (code == CLI_CONTINUE) {
         costs_of(ds, &r, n, &f.costs);
         if (o->threads || o->work > 0)
@@ -318,15 +326,15 @@ static int advise(fby_dataset *ds, const advise_options *o, const bench_load *lo
                                      .work_seconds = o->work,
                                      .memory_bytes = memory_of(o, &r),
                                      .storage_bytes_per_second = f.storage.bytes_per_second};
-        advise_layout(ds, load->opts.samples, f.path, &f.costs, &f.notes);
+        advise_layout(ds, load.opts.samples, f.path, &f.costs, &f.notes);
         f.report = cli_report_json(&r, loader);
     }
     fby_loader_close(loader);
     if (code == CLI_CONTINUE && o->threads)
-        code = find_budgets(ds, load, o->threads, 0, &f.costs);
+        code = find_budgets(ds, &load, o->threads, 0, &f.costs);
     const bool fits = code == CLI_CONTINUE && advise_expect(&f.costs, &f.machine, 1).fits;
     if (code == CLI_CONTINUE && !fits && r.superbatch_samples)
-        code = find_superbatch(ds, load, r.superbatch_samples, &f);
+        code = find_superbatch(ds, &load, r.superbatch_samples, &f);
     if (code == CLI_CONTINUE && o->write && !fits && !f.least_samples)
         code = cli_error(CLI_FAILED, "more --memory, fewer columns, or smaller row groups",
                          "advise: 70 %% of the memory is %s, less than the least budget of %s: nothing was written",

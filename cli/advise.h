@@ -10,11 +10,15 @@ typedef struct advise_storage {
     char device[64];         /* "nvme0n1"; "" where there is none */
     double bytes_per_second; /* of reads that no cache answered, as far as that can be had; INFINITY: too little to tell */
     double read_seconds;     /* of one such read */
+    uint64_t read_bytes;     /* of one such read, at most */
     uint64_t bytes_read;
 } advise_storage;
 
-/** Name the storage of a data set, and read parts of its files. Returns CLI_CONTINUE, or the code of an error that was printed. */
-int advise_storage_measure(const fby_dataset *ds, advise_storage *out);
+/**
+ * Name the storage of a data set, and read parts of its files, about `read_bytes` at a time, as the loader reads them. Returns CLI_CONTINUE, or the
+ * code of an error that was printed.
+ */
+int advise_storage_measure(const fby_dataset *ds, uint64_t read_bytes, advise_storage *out);
 
 /** Of one sample, from a run over some of them. CPU seconds of the workers. */
 typedef struct advise_costs {
@@ -22,7 +26,7 @@ typedef struct advise_costs {
     double stored_bytes, decoded_bytes, delivered_bytes;
     double first_batch_seconds;
     double first_epoch_rate; /* samples a second, first batch included, where the sample was a whole epoch on such a machine; else 0 */
-    uint64_t samples, batch_samples;
+    uint64_t samples, batch_samples, superbatch_samples;
     uint64_t least_bytes, overlap_bytes, keep_all_bytes; /* budgets: the minimum; without a stall; with which nothing is read twice */
 } advise_costs;
 

@@ -27,6 +27,19 @@ uint64_t advise_budget(const advise_costs *c, const advise_machine *m, double ti
     return (uint64_t)fmin(ceil(budget / mib), floor(most / mib)) << 20;
 }
 
+/* Of cold files: nothing is assembled before the first superbatch is there, and nothing is read any more while the last one is assembled. */
+static double first_rate(const advise_costs *c, const advise_machine *m, double times)
+{
+    const double samples = times * (double)c->samples / fmax(1, m->ranks), threads = BUSY * m->threads;
+    const double alone = c->superbatch_samples ? fmin((double)c->superbatch_samples, samples) : 0;
+    const double load = (c->read_cpu + c->decompress_cpu + c->decode_cpu) / threads, assemble = c->assemble_cpu / threads;
+    const double storage = c->stored_bytes / m->storage_bytes_per_second * fmax(1, m->ranks);
+    const double work = m->work_seconds / fmax(1, (double)c->batch_samples);
+    const double seconds =
+        alone * fmax(load, storage) + (samples - alone) * fmax(fmax(load + assemble, storage), work) + alone * fmax(assemble, work);
+    return over(samples, seconds);
+}
+
 advise_expected advise_expect(const advise_costs *c, const advise_machine *m, double times)
 {
     advise_expected e = {.budget_bytes = advise_budget(c, m, times)};
@@ -41,8 +54,7 @@ advise_expected advise_expect(const advise_costs *c, const advise_machine *m, do
     e.storage = over(m->storage_bytes_per_second / ranks, (1 - e.kept) * (1 - e.page_cache) * c->stored_bytes);
     e.work = over((double)c->batch_samples, m->work_seconds);
     e.rate = fmin(e.cpu, fmin(e.storage, e.work));
-    e.first_rate =
-        fmin(over(BUSY * m->threads, load + c->assemble_cpu), fmin(over(m->storage_bytes_per_second / ranks, c->stored_bytes), e.work));
+    e.first_rate = first_rate(c, m, times);
     if (times == 1 && c->first_epoch_rate > 0) /* short epochs are mostly their first batch */
         e.first_rate = fmin(e.first_rate, c->first_epoch_rate);
     e.epoch_seconds = over(times * (double)c->samples / ranks, e.rate);

@@ -16,7 +16,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-enum { READERS = 8, READ_BYTES = 1 << 20, MOST_READS = 1024 };
+enum { READERS = 8, LEAST_READ = 1 << 14, MOST_READ = 1 << 20, MOST_READS = 1024 };
 #define MOST_SECONDS 1.5
 #define LEAST_BYTES ((uint64_t)4 << 20) /* of fewer, the time is that of opening and of the first answers */
 
@@ -100,7 +100,7 @@ static void name_storage(const char *path, advise_storage *out)
 typedef struct reads {
     char **paths;
     uint64_t *offsets;
-    size_t n;
+    size_t n, read_bytes;
     double until;
     _Atomic size_t next;
     _Atomic uint64_t bytes, ns;
@@ -114,10 +114,10 @@ static void read_one(reads *r, size_t i, char *buffer)
         r->error = errno;
         return;
     }
-    (void)posix_fadvise(fd, (off_t)r->offsets[i], READ_BYTES, POSIX_FADV_DONTNEED);
+    (void)posix_fadvise(fd, (off_t)r->offsets[i], (off_t)r->read_bytes, POSIX_FADV_DONTNEED);
     (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
     const double began = cli_now();
-    const ssize_t n = pread(fd, buffer, READ_BYTES, (off_t)r->offsets[i]);
+    const ssize_t n = pread(fd, buffer, r->read_bytes, (off_t)r->offsets[i]);
     if (n < 0)
         r->error = errno;
     else {
@@ -130,7 +130,7 @@ static void read_one(reads *r, size_t i, char *buffer)
 static void *reader(void *context)
 {
     reads *r = context;
-    char *buffer = cli_alloc(READ_BYTES);
+    char *buffer = cli_alloc(r->read_bytes);
     for (size_t i; (i = r->next++) < r->n && cli_now() < r->until && !r->error;)
         read_one(r, i, buffer);
     free(buffer);
@@ -147,7 +147,7 @@ static int choose_reads(const fby_dataset *ds, reads *r)
         fby_file_info file = {.size = sizeof file};
         if (fby_dataset_file(ds, f, &file, &err) != FBY_OK)
             return cli_library_error(&err);
-        all += (file.size_bytes + READ_BYTES - 1) / READ_BYTES;
+        all += (file.size_bytes + r->read_bytes - 1) / r->read_bytes;
     }
     const uint64_t every = all / MOST_READS + 1;
     uint64_t at = 0;
@@ -156,7 +156,7 @@ static int choose_reads(const fby_dataset *ds, reads *r)
     for (uint64_t f = 0; f < n_files; f++) {
         fby_file_info file = {.size = sizeof file};
         (void)fby_dataset_file(ds, f, &file, NULL); /* as above */
-        for (uint64_t offset = 0; file.path && offset < file.size_bytes; offset += READ_BYTES, at++)
+        for (uint64_t offset = 0; file.path && offset < file.size_bytes; offset += r->read_bytes, at++)
             if (at % every == 0) {
                 r->paths[r->n] = (char *)(uintptr_t)file.path;
                 r->offsets[r->n++] = offset;
@@ -174,10 +174,10 @@ static int choose_reads(const fby_dataset *ds, reads *r)
     return CLI_CONTINUE;
 }
 
-int advise_storage_measure(const fby_dataset *ds, advise_storage *out)
+int advise_storage_measure(const fby_dataset *ds, uint64_t read_bytes, advise_storage *out)
 {
-    *out = (advise_storage){.kind = "memory"};
-    reads r = {0};
+    reads r = {.read_bytes = read_bytes < LEAST_READ ? LEAST_READ : read_bytes > MOST_READ ? MOST_READ : read_bytes};
+    *out = (advise_storage){.kind = "memory", .read_bytes = r.read_bytes};
     pthread_t threads[READERS];
     size_t n_threads = 0;
     int code = choose_reads(ds, &r);

@@ -13,6 +13,7 @@ Exits with 1 where either was not so.
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -35,13 +36,14 @@ def forebay(*args):
 
 
 def recipe(name):
-    """Its pipeline file beside data of the scale `bench`, whose jets lie in chunks so large that the small ones' budget is none for them."""
+    """Its pipeline file beside data of the scale `bench`, some of whose blocks are too large for the budget of the small ones."""
     folder = common.scratch() / "advise" / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "data").unlink(missing_ok=True)  # it may lead nowhere any more
     (folder / "data").symlink_to(workloads.data(RECIPES[name]))
     path = folder / "pipeline.yaml"
-    path.write_text((common.ROOT / "recipes" / name / "pipeline.yaml").read_text().replace("memory: 2GiB", "memory: 4GiB"))
+    text = (common.ROOT / "recipes" / name / "pipeline.yaml").read_text()
+    path.write_text(re.sub(r"memory: [\d.]+[MG]iB", "memory: 6GiB", text))
     return path
 
 

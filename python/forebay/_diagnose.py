@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import html
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -17,12 +18,13 @@ from typing import Any
 from . import _html, _nvml, _step
 from ._loader import Loader, Twin
 from ._report import Cure, Report
-from ._sizes import bar, batch_size_of, count, format_bytes, format_ns
+from ._sizes import bar, batch_size_of, count, format_bytes, format_figure, format_ns, format_scaled
 from ._states import States
 
 _KEEPS_UP = 0.95  # of the ceiling: no loader would make training noticeably faster
 _FASTER = 1.1  # than the ceiling, of a loader that is not the limit
 _WARM_UP = 3  # steps: compiling, allocating, choosing algorithms
+_STEADY = 0.75  # of the faster half of a measurement, the slower one: less is said
 _QUEUE = 8  # batches that a loader may have ready when it is asked for the first
 _STAGES = {"read_ns": "storage", "decompress_ns": "decompress", "decode_ns": "decode", "assemble_ns": "assemble", "transform_ns": "transform"}
 
@@ -144,7 +146,7 @@ class Diagnosis:
                 rows.append((f"  {name}", format_ns(round(seconds * 1e9)), seconds / self.step, beside))
         if self.flops is not None:
             known = "" if self.peak is None else f"; {self.peak:.1%} of the GPU's peak"
-            rows.append(("  arithmetic", f"{self.flops / 1e9:.3g} GFLOP", None, f"{self.flops / self.step / 1e12:.3g} TFLOP/s{known}"))
+            rows.append(("  arithmetic", f"{format_scaled(self.flops)}FLOP", None, f"{format_scaled(self.flops / self.step)}FLOP/s{known}"))
         if self.gpu is not None:
             memory = f"{format_bytes(self.gpu.memory_bytes)} of {format_bytes(self.gpu.memory_total_bytes)}"
             rows.append(("GPU", f"{self.gpu.utilisation:.0%}", self.gpu.utilisation, f"{self.gpu.name}; {memory}"))
@@ -158,7 +160,7 @@ class Diagnosis:
         return [
             ("limit", f"{self.limit} (confidence {self.confidence:.2f})"),
             ("verdict", self.verdict),
-            *(("cure", f"{cure.change}: × {cure.factor:.2g}. {cure.why}") for cure in self.cures),
+            *(("cure", f"{cure.change}: × {format_figure(cure.factor)}, {cure.samples_per_second:,.0f}/s. {cure.why}") for cure in self.cures),
             *(("not restored", what) for what in self.not_restored),
         ]
 
@@ -323,8 +325,9 @@ def _judge(ceiling: float, loader: float, together: float, stage: str, kept: flo
     if kept >= _KEEPS_UP or headroom >= 5 and kept > 0.85:  # what is lost is what handing over costs
         clear = min(1.0, max(0.0, (headroom - 1) / 0.5))
         room = f"and it could be {_times(headroom)} faster before the loader limits" if headroom > 1 else "and the loader is just fast enough"
+        best = f" ({min(kept, 1):.0%} at best)" if kept > share + 0.03 and share < 1 else ""
         return "model", clear, (
-            f"The step is the limit: with the loader it runs at {share:.0%} of its ceiling, {room}. A faster loader gains nothing; a larger batch, "
+            f"The step is the limit: with the loader it runs at {min(share, 1):.0%} of its ceiling{best}, {room}. A faster loader gains nothing; a larger batch, "
             "a compiled model or lower precision may."
         )  # fmt: skip
     if headroom >= _FASTER:
@@ -335,10 +338,10 @@ def _judge(ceiling: float, loader: float, together: float, stage: str, kept: flo
             f"Each alone is fast enough, but together they reach {share:.0%} of the step's ceiling: they compete for the CPUs or for Python's lock. "
             "Give the loader fewer threads, or the process more CPUs."
         )  # fmt: skip
-    said, where = ("The loader", ".cures") if stage == "loader" else (f"The loader ({stage})", "print(loader.report())")
+    said = "The loader" if stage == "loader" else f"The loader ({stage})"
     return stage, min(1.0, (_FASTER - headroom) / 0.5), (
         f"{said} is the limit: alone it gives {headroom:.0%} of what the step could take, and together they reach {share:.0%}. At most, training "
-        f"could be {1 / share:.1f} times faster. {where} says what to change."
+        f"could be {1 / share:.1f} times faster."
     )  # fmt: skip
 
 
@@ -358,6 +361,24 @@ def _of_foreign(loader: Any, ceiling: float, alone: float, together: float) -> t
     return tuple(sorted(cures, key=lambda cure: -cure.factor))
 
 
+def _up_to(ceiling: float, together: float, cures: tuple[Cure, ...]) -> tuple[Cure, ...]:
+    """What a loader's cures give training: at most what the step takes."""
+    rates = [min(cure.samples_per_second, ceiling) for cure in cures]
+    given = [dataclasses.replace(cure, samples_per_second=rate, factor=rate / together) for cure, rate in zip(cures, rates, strict=True)]
+    return tuple(cure for cure in given if cure.factor >= _FASTER)
+
+
+def _varied(step: _Speed, both: _Speed) -> str:
+    """A warning where speeds were not the same all the time."""
+    if 1 - max(step.unsteady, both.unsteady) >= _STEADY:
+        return ""
+    alone, together = (f"{min(speed.speeds):,.0f} to {max(speed.speeds):,.0f}/s" for speed in (step, both))
+    return (
+        f" But speeds changed while they were measured (step alone {alone}, together {together}): measure again, with nothing else running or more "
+        "seconds=."
+    )
+
+
 def _one_of(loader: Any, size: int) -> Any:
     """A batch of another size, from a loader of its own."""
     twin = Twin(loader._samples, loader._given_outputs, **{**loader._options, "batch_size": size, "check": False, "memory": None})
@@ -365,15 +386,30 @@ def _one_of(loader: Any, size: int) -> Any:
         return next(iter(twin))
 
 
-def _try_sizes(step: Callable[[Any], Any], loader: Any, sizes: Iterable[int], seconds: float) -> tuple[list[BatchSize], int | None]:
-    inner = getattr(loader, "loader", loader)
-    if not isinstance(inner, Loader):
+def _wanted(loader: Any, sizes: Iterable[int] | None) -> list[int]:
+    """The batch sizes to try, which are refused before anything is measured."""
+    if sizes is None:
+        return []
+    if not isinstance(loader, Loader):
         raise TypeError(f"batch_sizes= needs a forebay.Loader, which can be made anew with another size; this is a {type(loader).__name__}")
+    if not isinstance(sizes, Iterable):
+        raise TypeError(f"batch_sizes={sizes!r}: give several, such as (256, 512, 1024)")
+    wanted = [count(size, "batch_sizes", 1) for size in sizes]
+    for size in wanted:
+        _is_whole(size, len(loader._samples))
+    return wanted
+
+
+def _is_whole(size: int, samples: int) -> None:
+    if samples < size:
+        raise ValueError(f"batch_sizes has {size}, but the loader's samples make a batch of {samples} only")
+
+
+def _try_sizes(step: Callable[[Any], Any], loader: Any, sizes: list[int], seconds: float) -> tuple[list[BatchSize], int | None]:
     tried = []
     for size in sizes:
-        batch = _one_of(inner, count(size, "batch_sizes", 1))
-        if batch_size_of(batch) < size:
-            raise ValueError(f"batch_sizes has {size}, but the loader's samples make a batch of {batch_size_of(batch)} only")
+        batch = _one_of(loader, size)
+        _is_whole(size, batch_size_of(batch))
         try:
             with _step.Peak() as peak:
                 speed = _Speed()
@@ -441,11 +477,17 @@ def diagnose(
     >>> print(fb.diagnose(step, loader, model=model, optimizer=optimizer))
     """
     if not callable(step):
-        raise TypeError(f"step={step!r}: give a function that takes a batch and trains on it")
+        raise TypeError(f"step is a {type(step).__name__}: give a function that takes a batch and trains on it")
     if isinstance(loader, Iterator):
         raise TypeError(f"loader is an iterator ({type(loader).__name__}) and can be gone through once: give the loader itself")
-    if not seconds > 0:
-        raise ValueError(f"seconds={seconds}: it must be more than 0")
+    if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
+        raise TypeError(f"loader is a {type(loader).__name__}: give what `for batch in loader` goes through")
+    if not isinstance(restore, Iterable):
+        raise TypeError(f"restore is a {type(restore).__name__}: give a list, restore=[scheduler]")
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < math.inf:
+        raise ValueError(f"seconds={seconds!r}: it must be a number, and more than 0")
+    inner = getattr(loader, "loader", loader)
+    sizes = _wanted(inner, batch_sizes)
     states = States(loader, model, optimizer, restore)
     try:
         alone, ceiling = _Speed(), _Speed()
@@ -455,25 +497,28 @@ def diagnose(
         half = _warm_up(step, batch, seconds / 6)
         _step_alone(step, batch, half, ceiling)
         steps = _agreed(max(1, min(20, round(seconds / 10 * ceiling.samples_per_s / batch_size_of(batch)))))
+        of_parts = _Speed()
         with _step.Parts(model, optimizer) as parts:
-            result = None
-            for _ in range(steps):
-                result = step(_step.fresh(batch))
-            _step.wait_for(result)
+            _step_alone(step, batch, steps, of_parts)
         operations, copying = _step.flops(step, batch), _step.transfer(batch)
         with _nvml.Watch(_nvml.of_torch()) as watch:
             both = _together(step, loader, batch_size_of(batch), min(ceiling.samples_per_s, alone.samples_per_s), seconds / 3)
         _step_alone(step, batch, half, ceiling)
         _loader_alone(loader, seconds / 5, alone)
         took = batch_size_of(batch) / ceiling.samples_per_s
-        tried, best = ([], None) if batch_sizes is None else _try_sizes(step, loader, batch_sizes, min(seconds / 3, 2.0))
+        pace = steps * ceiling.samples_per_s / of_parts.samples_per_s  # their steps were not as fast, and parts are of a whole
+        tried, best = _try_sizes(step, inner, sizes, min(seconds / 3, 2.0))
         most = _step.peak_flops(parts.dtype)
     finally:
         states.restore()
     kept = max(both.speeds) / min(ceiling.speeds)
     limit, clear, verdict = _judge(ceiling.samples_per_s, alone.samples_per_s, both.samples_per_s, stage, kept)
-    if before is None and limit == stage:
-        cures = _of_foreign(loader, ceiling.samples_per_s, alone.samples_per_s, both.samples_per_s)
+    if limit != stage or alone.samples_per_s >= _FASTER * ceiling.samples_per_s:  # threads may limit the loader alone, too
+        cures = ()
+    else:
+        of_report = _up_to(ceiling.samples_per_s, both.samples_per_s, cures)
+        cures = of_report if before else _of_foreign(loader, ceiling.samples_per_s, alone.samples_per_s, both.samples_per_s)
+        verdict += " .cures says what to change." if cures else " print(loader.report()) says where its time goes."
     seen = min(alone.steps, ceiling.steps, both.steps)
     steady = 1 - min(0.5, max(speed.unsteady for speed in (alone, ceiling, both)))
     return Diagnosis(
@@ -487,9 +532,9 @@ def diagnose(
         batch_size=batch_size_of(batch),
         first_batch=first,
         step=took,
-        forward=parts.seconds("forward", steps),
-        backward=parts.seconds("backward", steps),
-        optimizer=parts.seconds("optimizer", steps),
+        forward=parts.seconds("forward", pace),
+        backward=parts.seconds("backward", pace),
+        optimizer=parts.seconds("optimizer", pace),
         transfer=copying,
         flops=operations,
         peak=None if operations is None or most is None else operations / took / most,
@@ -497,6 +542,6 @@ def diagnose(
         batch_sizes=tried,
         best_batch_size=best,
         not_restored=states.not_restored,
-        verdict=verdict,
-        cures=cures if limit == stage else (),
+        verdict=verdict + _varied(ceiling, both),
+        cures=cures,
     )

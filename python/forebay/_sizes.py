@@ -90,6 +90,19 @@ def format_bytes(n: float) -> str:
     raise AssertionError
 
 
+def format_figure(n: float) -> str:
+    """'0.012', '1.23', '1,234': three digits, and all of those before the point."""
+    return f"{n:,.0f}" if abs(n) >= 99.95 else f"{n:.3g}"
+
+
+def format_scaled(n: float) -> str:
+    """'999', '1.23 M'."""
+    for limit, unit in ((1e15, " P"), (1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if n >= 0.9995 * limit:
+            return format_figure(n / limit) + unit
+    return format_figure(n)
+
+
 def format_count(n: int) -> str:
     """'1,234,567'."""
     return f"{n:,}"

@@ -71,32 +71,47 @@ class Parts:
     """Where a step's time goes: a context in which the calls of model, autograd and optimizer are timed.
 
     A model's and an optimizer's calls are seen by their hooks. Of autograd there is no hook around a whole backward pass, so its entry is replaced
-    while the context lasts.
+    while the context lasts. A part is without those that run inside it, such as the passes of an optimizer's closure.
     """
 
     def __init__(self, model: Any, optimizer: Any) -> None:
         self.dtype: str | None = None  # of the model's result
         self._clock = _Clock()
-        self._spans: dict[str, list[tuple[Any, Any]]] = {"forward": [], "backward": [], "optimizer": []}
-        self._open: dict[str, Any] = {}
+        self._spans: dict[str, list[tuple[int, Any, Any]]] = {"forward": [], "backward": [], "optimizer": []}  # sign, begin, end
+        self._open: list[tuple[str, Any]] = []  # those that have begun, the innermost last
         self._model, self._optimizer = model, optimizer
         self._handles: list[Any] = []
 
     def _begin(self, part: str) -> None:
-        self._open[part] = self._clock.mark()
+        self._open.append((part, self._clock.mark()))
 
     def _end(self, part: str) -> None:
-        self._spans[part].append((self._open.pop(part), self._clock.mark()))
+        while self._open:  # what failed inside has begun and not ended
+            opened, begin = self._open.pop()
+            if opened == part:
+                end = self._clock.mark()
+                self._spans[part].append((1, begin, end))
+                if self._open:
+                    self._spans[self._open[-1][0]].append((-1, begin, end))
+                return
 
     def __enter__(self) -> "Parts":
         module = torch()
         if module is None:
             return self
+        if isinstance(self._model, module.nn.Module):
+            self._handles += [
+                self._model.register_forward_pre_hook(lambda *_: self._begin("forward")),
+                self._model.register_forward_hook(lambda _, __, result: self._forward(result), always_call=True),
+            ]
+        if isinstance(self._optimizer, module.optim.Optimizer):
+            self._handles += [
+                self._optimizer.register_step_pre_hook(lambda *_: self._begin("optimizer")),
+                self._optimizer.register_step_post_hook(lambda *_: self._end("optimizer")),
+            ]
         self._backward = module.autograd.backward
 
         def backward(*args: Any, **options: Any) -> Any:
-            if "backward" in self._open:  # of a backward pass inside a backward pass
-                return self._backward(*args, **options)
             self._begin("backward")
             try:
                 return self._backward(*args, **options)
@@ -104,16 +119,6 @@ class Parts:
                 self._end("backward")
 
         module.autograd.backward = backward
-        if isinstance(self._model, module.nn.Module):
-            self._handles += [
-                self._model.register_forward_pre_hook(lambda *_: self._begin("forward")),
-                self._model.register_forward_hook(lambda _, __, result: self._forward(result)),
-            ]
-        if isinstance(self._optimizer, module.optim.Optimizer):
-            self._handles += [
-                self._optimizer.register_step_pre_hook(lambda *_: self._begin("optimizer")),
-                self._optimizer.register_step_post_hook(lambda *_: self._end("optimizer")),
-            ]
         return self
 
     def _forward(self, result: Any) -> None:
@@ -130,7 +135,7 @@ class Parts:
     def seconds(self, part: str, steps: int) -> float | None:
         """Of a step, on average; None when no call of it was seen."""
         spans = self._spans[part]
-        return sum(self._clock.seconds(*span) for span in spans) / steps if spans else None
+        return sum(sign * self._clock.seconds(begin, end) for sign, begin, end in spans) / steps if spans else None
 
 
 def flops(step: Callable[[Any], Any], batch: Any) -> int | None:

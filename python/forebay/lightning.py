@@ -190,6 +190,25 @@ class DataModule(_LightningDataModule):
         self._train = None
 
 
+def _training_step(trainer: Any, pl_module: Any) -> Any:
+    """The model with training_step() as its forward pass."""
+    import torch
+
+    index = (0,) if len(inspect.signature(pl_module.training_step).parameters) > 1 else ()
+    mixed = "mixed" in str(trainer.precision)
+
+    class TrainingStep(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.of = pl_module
+
+        def forward(self, batch: Any) -> Any:
+            result = trainer.strategy.training_step(batch, *index)
+            return {"loss": result} if mixed and isinstance(result, torch.Tensor) else result  # whose dtype says nothing of the arithmetic
+
+    return TrainingStep()
+
+
 class Diagnose(_Callback):
     """Measures what limits training before it begins, and prints it: :func:`forebay.diagnose` of the model's training step.
 
@@ -226,10 +245,10 @@ class Diagnose(_Callback):
                 "forebay.diagnose(step, loader, model=model, optimizer=optimizer) with a step of yours"
             )
         (optimizer,) = trainer.optimizers
-        index = (0,) if len(inspect.signature(pl_module.training_step).parameters) > 1 else ()
+        forward = _training_step(trainer, pl_module)
 
         def step(batch: Any) -> Any:
-            result = trainer.strategy.training_step(trainer.strategy.batch_to_device(batch), *index)
+            result = forward(trainer.strategy.batch_to_device(batch))
             loss = result["loss"] if isinstance(result, Mapping) else result
             if loss is not None:  # a step that Lightning would skip
                 optimizer.zero_grad()
@@ -242,7 +261,7 @@ class Diagnose(_Callback):
         pl_module.__dict__.update(logged)
         try:
             self.diagnosis = diagnose(
-                step, trainer.fit_loop._data_source.dataloader(), self._seconds, pl_module, optimizer, batch_sizes=self._sizes
+                step, trainer.fit_loop._data_source.dataloader(), self._seconds, forward, optimizer, batch_sizes=self._sizes
             )
         finally:
             for name in logged:

@@ -488,7 +488,7 @@ def test_diagnose_measures_the_step_and_training_is_what_it_would_have_been(tmp_
     assert run(callback) == run()
     found = callback.diagnosis
     assert found.limit == "model" and found.not_restored == []
-    assert found.step > 0.01 and found.backward is not None and found.optimizer is not None
+    assert found.step > 0.01 and found.forward > 0.01 and found.backward is not None and found.optimizer is not None
 
 
 def test_diagnose_refuses_a_step_that_is_not_the_trainers(tmp_path, parquet):

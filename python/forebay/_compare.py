@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ._sizes import count
+from ._sizes import count, format_figure
 
 _SURE = 0.95
 _TINY = 1e-300
@@ -51,6 +51,16 @@ def welch(a: list[float], b: list[float], shift: float = 0.0) -> tuple[float, fl
     if va + vb == 0:
         return math.copysign(math.inf, difference) if difference else 0.0, len(a) + len(b) - 2
     return difference / math.sqrt(va + vb), (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
+
+
+def enough_seeds(a: list[float], b: list[float], margin: float) -> int | None:
+    """So many runs of each with these means and variances would tell; None where a thousand would not."""
+    va, vb, difference = statistics.variance(a), statistics.variance(b), statistics.fmean(a) - statistics.fmean(b)
+    for n in range(len(a) + 1, 1001):
+        error, degrees = math.sqrt((va + vb) / n) or _TINY, (n - 1) * (va + vb) ** 2 / (va**2 + vb**2 or _TINY)
+        if t_cdf((abs(difference) - margin) / error, degrees) < 1 - _SURE or 2 * t_cdf(-abs(difference) / error, degrees) < 1 - _SURE:
+            return n
+    return None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,14 +135,16 @@ class Comparison:
             return f"{name} learns the same: final losses lie within ±{self.margin:.3g} (two one-sided tests, p = {p:.2g})"
         if self.same[name] is False:
             return f"{name} does not learn the same: final losses differ (Welch's t, p = {q:.2g}), and may by more than ±{self.margin:.3g}"
-        return f"{name}: too few seeds, or too much spread, to tell within ±{self.margin:.3g} (equivalent: p = {p:.2g}; different: p = {q:.2g})"
+        enough = enough_seeds(self.runs[name].finals, next(iter(self.runs.values())).finals, self.margin)
+        cure = "" if enough is None else f": seeds={enough} would, if what they give is like this"
+        return f"{name}: too few seeds to tell within ±{self.margin:.3g} (equivalent: p = {p:.2g}; different: p = {q:.2g}){cure}"
 
     def __str__(self) -> str:
         width = max(map(len, self.runs))
         lines = [f"{'':<{width}}  {'steps/s':>10}  {'speed-up':>8}  {'final loss':>24}  {'seeds':>5}"]
         for name, runs in self.runs.items():
             loss = f"{statistics.fmean(runs.finals):.6g} ± {statistics.stdev(runs.finals):.2g}"
-            lines.append(f"{name:<{width}}  {runs.steps_per_s:>10,.4g}  {self.speedup[name]:>7.2f}x  {loss:>24}  {len(runs.seconds):>5}")
+            lines.append(f"{name:<{width}}  {format_figure(runs.steps_per_s):>10}  {self.speedup[name]:>7.2f}x  {loss:>24}  {len(runs.seconds):>5}")
         return "\n".join([*lines, *(self._verdict(name) for name in self.same)])
 
     __repr__ = __str__
@@ -173,6 +185,8 @@ def compare(
     >>> print(fb.compare(run, {"today": dataloader, "forebay": forebay_loader}, seeds=5))
     """
     count(seeds, "seeds", 2)
+    if not callable(make_run) or not isinstance(ways, Mapping):
+        raise TypeError('compare() takes a function and a dict of what it is called with: compare(run, {"today": old_loader, "forebay": new_loader})')
     if len(ways) < 2:
         raise ValueError(f"compare() needs two ways to train or more, and was given {len(ways)}")
     if margin is not None and not margin > 0:
@@ -181,7 +195,10 @@ def compare(
     for seed in range(seeds):
         for name, way in ways.items() if seed % 2 == 0 else reversed(ways.items()):
             began = time.perf_counter()
-            losses = [float(loss) for loss in make_run(way, seed)]
+            run = make_run(way, seed)
+            if not isinstance(run, Iterable):
+                raise TypeError(f"the run {name!r} gave {run!r:.60}: make_run returns or yields the losses of its steps, a list or one after the other")
+            losses = [float(loss) for loss in run]
             runs[name].seconds.append(max(time.perf_counter() - began, 1e-9))
             if not losses or not math.isfinite(losses[-1]):
                 said = "no loss" if not losses else f"{losses[-1]} as its last loss"

@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import re
 import time
 
 import pytest
@@ -63,12 +64,30 @@ def test_a_spread_that_hides_everything_is_said():
     assert found.same == {"b": None} and "too few seeds" in str(found)
 
 
+def test_how_many_seeds_would_tell_is_said():
+    def alike(way, seed):
+        return [1 + 0.1 * (-1) ** seed]  # a spread of 10 %, which is then the margin
+
+    found = fb.compare(alike, {"a": 1, "b": 1}, seeds=5)
+    (enough,) = re.findall(r"seeds=(\d+) would", str(found))
+    assert found.same == {"b": None} and 5 < int(enough) < 10
+    assert fb.compare(alike, {"a": 1, "b": 1}, seeds=int(enough)).same == {"b": True}
+    hopeless = fb.compare(alike, {"a": 1, "b": 1}, seeds=5, margin=1e-6)
+    assert hopeless.same == {"b": None} and "would" not in str(hopeless)
+
+
 def test_losses_without_any_spread():
     constant = fb.compare(lambda way, seed: [way], {"a": 1.0, "b": 1.0, "c": 2.0}, seeds=2)
     assert constant.same == {"b": True, "c": False}
 
 
 def test_what_cannot_be_compared_is_refused():
+    for ways in ([1, 2], 3):
+        with pytest.raises(TypeError, match="a function and a dict of what it is called with"):
+            fb.compare(run, ways)
+    for result in (None, 0.5):
+        with pytest.raises(TypeError, match=rf"the run 'a' gave {result}: make_run returns or yields the losses of its steps"):
+            fb.compare(lambda way, seed: result, {"a": 1, "b": 1})  # noqa: B023
     with pytest.raises(ValueError, match="two ways"):
         fb.compare(run, {"a": 1})
     with pytest.raises(ValueError, match="seeds"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import inspect
 import os
@@ -52,6 +53,9 @@ class trace:
         self._events = count(events, "events", 1, 2**24)
 
     def __enter__(self) -> "trace":
+        folder = os.path.dirname(self._path)
+        if folder and not os.path.isdir(folder):  # said now, and not when everything was recorded
+            raise _forebay.FileMissingError(errno.ENOENT, f"cannot write the trace {self._path}: there is no folder {folder}")
         _forebay.trace_begin(self._events)
         return self
 

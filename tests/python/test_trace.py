@@ -114,8 +114,11 @@ def test_a_trace_is_written_when_the_block_fails_and_recorded_once_at_a_time(tab
         raise ZeroDivisionError
     assert "before" in [event["name"] for event in parsed(path)]
     assert not (tmp_path / "other.json").exists()
-    with pytest.raises(fb.FileMissingError, match="nowhere"), fb.trace(tmp_path / "nowhere" / "run.json"):
-        pass
+    with pytest.raises(fb.FileMissingError, match="there is no folder .*nowhere"), fb.trace(tmp_path / "nowhere" / "run.json"):
+        pytest.fail("nothing is recorded that cannot be written")
+    (tmp_path / "gone").mkdir()
+    with pytest.raises(fb.FileMissingError, match="cannot write the trace"), fb.trace(tmp_path / "gone" / "run.json"):
+        (tmp_path / "gone").rmdir()
     with fb.trace(path):  # it has ended all the same
         pass
 

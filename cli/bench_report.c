@@ -64,8 +64,8 @@ static void print_verdict(const fby_report *r)
     printf("\n  %s%s%s\n", cli_bold, r->verdict, cli_plain);
     printf("  %sconfidence %.2f: %s%s\n", cli_dim, r->confidence, r->reason, cli_plain);
     for (uint32_t i = 0; i < r->n_cures; i++)
-        printf("  cure        %s: %s samples/s, × %.2g. %s\n", r->cures[i].change, cli_rate(r->cures[i].samples_per_second),
-               r->cures[i].factor, r->cures[i].why);
+        printf("  cure        %s: %s samples/s, × %s. %s\n", r->cures[i].change, cli_rate(r->cures[i].samples_per_second),
+               cli_factor(r->cures[i].factor), r->cures[i].why);
 }
 
 void bench_print_dataset(const cli_data *data, char *const *paths, size_t n_paths)

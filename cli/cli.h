@@ -58,6 +58,7 @@ void cli_cut(cli_text *text, size_t width);
 const char *cli_count(uint64_t n);       /* 1,234,567 */
 const char *cli_size(uint64_t bytes);    /* 1.23 MB: decimal, as rates are */
 const char *cli_memory(uint64_t bytes);  /* 512 MiB: binary, as budgets are given */
+const char *cli_factor(double factor);   /* 1.23, 123 */
 const char *cli_rate(double per_second); /* 1.23 M */
 const char *cli_seconds(double seconds); /* 1.23 ms */
 

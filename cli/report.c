@@ -40,8 +40,8 @@ static int print_text(const json_t *report)
     printf("%sverdict%s  %s\n", cli_bold, cli_plain, cli_printable(text(report, "verdict")));
     for (size_t i = 0; i < json_array_size(cures); i++) {
         const json_t *cure = json_array_get(cures, i);
-        printf("%scure%s     %s: × %.2g, %s/s. %s\n", cli_bold, cli_plain, cli_printable(text(cure, "change")), number(cure, "factor"),
-               cli_rate(number(cure, "samples_per_second")), cli_printable(text(cure, "why")));
+        printf("%scure%s     %s: × %s, %s/s. %s\n", cli_bold, cli_plain, cli_printable(text(cure, "change")),
+               cli_factor(number(cure, "factor")), cli_rate(number(cure, "samples_per_second")), cli_printable(text(cure, "why")));
     }
     return CLI_OK;
 }

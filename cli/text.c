@@ -190,10 +190,12 @@ const char *cli_memory(uint64_t bytes)
     return scaled((double)bytes, 1024, units);
 }
 
+const char *cli_factor(double factor) { return three_digits(factor, ""); }
+
 const char *cli_rate(double per_second)
 {
     static const char *const units[] = {"", "k", "M", "G", NULL};
-    return scaled(per_second < 1000 ? round(per_second) : per_second, 1000, units);
+    return scaled(per_second >= 10 && per_second < 1000 ? round(per_second) : per_second, 1000, units);
 }
 
 const char *cli_seconds(double seconds)

@@ -28,6 +28,7 @@ from ._dataset import open as open_dataset
 from ._forebay import printable, version
 from ._outputs import col
 from ._pipeline import _reopen
+from ._sizes import format_figure, format_scaled
 
 _FIGURES = ("samples_per_second", "first_batch_seconds", "cpu_seconds_per_million_samples", "epoch_seconds", "peak_bytes", "utilisation", "entropy_bits",
             "entropy_bits_uniform")  # fmt: skip
@@ -208,13 +209,6 @@ def _row(name: str, results: list[dict[str, Any]]) -> dict[str, Any]:
     return {"name": name, **figures, "lowest": min(rates), "highest": max(rates), "runs": rates}
 
 
-def _scaled(value: float) -> str:
-    for limit, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
-        if value >= limit:
-            return f"{value / limit:.3g}{unit}"
-    return f"{value:.3g}"
-
-
 def text(found: dict[str, Any]) -> str:
     """The table."""
     rows = [row for row in found["comparison"]["rows"] if "skipped" not in row]
@@ -222,9 +216,9 @@ def text(found: dict[str, Any]) -> str:
     heads += ["utilisation"] * any("utilisation" in row for row in rows) + ["entropy"] * any("entropy_bits" in row for row in rows)
     cells = [heads]
     for row in rows:
-        spread = (row["highest"] - row["lowest"]) / row["samples_per_second"]
-        values = [row["name"], _scaled(row["samples_per_second"]), f"{spread:.0%}", f"{row['factor']:.3g}", f"{row['first_batch_seconds']:.2f} s",
-                  f"{row['cpu_seconds_per_million_samples']:.3g}", f"{row['peak_bytes'] / 2**20:,.0f} MiB", _duration(row["epoch_seconds"])]  # fmt: skip
+        spread = "-" if len(row["runs"]) == 1 else f"{(row['highest'] - row['lowest']) / row['samples_per_second']:.0%}"
+        values = [row["name"], format_scaled(row["samples_per_second"]), spread, format_figure(row["factor"]), f"{row['first_batch_seconds']:.2f} s",
+                  format_figure(row["cpu_seconds_per_million_samples"]), f"{row['peak_bytes'] / 2**20:,.0f} MiB", _duration(row["epoch_seconds"])]  # fmt: skip
         if "utilisation" in heads:
             values.append(f"{row['utilisation']:.0%}")
         if "entropy" in heads:
@@ -247,8 +241,8 @@ def text(found: dict[str, Any]) -> str:
 def _duration(seconds: float) -> str:
     for limit, size, unit in ((7200, 3600, "h"), (120, 60, "min"), (0, 1, "s")):
         if seconds >= limit:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds:.3g} s"
+            return f"{format_figure(seconds / size)} {unit}"
+    return f"{format_figure(seconds)} s"
 
 
 def main() -> int:

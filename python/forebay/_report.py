@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _forebay, _html
 from ._forebay import printable
-from ._sizes import bar, format_bytes, format_count, format_ns
+from ._sizes import bar, format_bytes, format_count, format_figure, format_ns
 
 SCHEMA = 1  # of reports as JSON: raised when a key changes its meaning or goes
 
@@ -469,5 +469,5 @@ class Report:
             )
         if self.verdict:
             lines += [f"verdict  {self.verdict}", f"         confidence {self.confidence:.2f}: {self.reason}"]
-        lines += [f"cure     {cure.change}: × {cure.factor:.2g}, {cure.samples_per_second:,.0f} samples/s. {cure.why}" for cure in self.cures]
+        lines += [f"cure     {cure.change}: × {format_figure(cure.factor)}, {cure.samples_per_second:,.0f} samples/s. {cure.why}" for cure in self.cures]
         return "\n".join(lines)

@@ -126,7 +126,21 @@ def test_what_bench_measured_side_by_side_is_drawn(report, tmp_path):
     drawn_page = drawn(tmp_path / "bench.html", tmp_path)
     assert {"Side by side", "Time from batch to batch"} <= set(drawn_page["headings"]) and not drawn_page["bad"]
     assert "2.00 M/s" in drawn_page["text"] and "grain: not installed" in drawn_page["text"] and "utilisation" not in drawn_page["text"]
-    assert not re.search("NaN|undefined|Infinity", drawn_page["text"])
+    assert "7,200 s" in drawn_page["text"] and not re.search(r"NaN|undefined|Infinity|\de\+", drawn_page["text"])
+
+
+def test_figures_have_no_exponents(report, tmp_path):
+    cure = {"change": "memory=1GiB", "samples_per_second": 999.7, "factor": 123.4, "why": "It helps."}
+    odd = {**report.to_dict(), "cures": [cure], "budget_bytes": 1023 << 20, "wait_max_ns": 1_234_567_890_123, "elapsed_ns": 10**13}
+    (tmp_path / "report.html").write_text(_html.page(json.dumps(odd)))
+    text = drawn(tmp_path / "report.html", tmp_path)["text"]
+    assert "1,023 MiB" in text and "× 123" in text and "1,235 s" in text and "1,000" in text and not re.search(r"\de\+", text)
+    again = fb.Report.from_dict(odd)
+    assert "× 123, 1,000 samples/s" in str(again)
+    cli = os.environ.get("FOREBAY_CLI")
+    if cli:
+        again.save(tmp_path / "odd.json")
+        assert "× 123, 1 k/s" in subprocess.run([cli, "report", tmp_path / "odd.json"], capture_output=True, text=True, check=True).stdout
 
 
 def test_a_report_of_nothing_is_drawn_too(parquet, tmp_path):

@@ -160,8 +160,8 @@ static void print_text(const found *f)
     const advise_machine *m = &f->machine;
     const advise_expected e = advise_expect(c, m, 1);
     const double load = c->read_cpu + c->decompress_cpu + c->decode_cpu;
-    printf("%s%s%s: %s samples, %s stored\n", cli_bold, cli_printable(f->path), cli_plain, cli_count(c->samples),
-           cli_size(fby_dataset_stored_bytes(f->ds)));
+    printf("%s%s%s: %s sample%s, %s stored\n", cli_bold, cli_printable(f->path), cli_plain, cli_count(c->samples),
+           c->samples == 1 ? "" : "s", cli_size(fby_dataset_stored_bytes(f->ds)));
     if (isinf(f->storage.bytes_per_second))
         printf("  storage     %s%s%s, %s: too little to tell how fast it is\n", f->storage.kind, f->storage.device[0] ? " " : "",
                f->storage.device, cli_size(f->storage.bytes_read));

@@ -66,20 +66,31 @@ static void note_row_groups(const fby_dataset *ds, advise_notes *notes)
              cli_count(groups), cli_memory(stored / groups));
 }
 
-/** Chunks that one row has to be put together from: cut across the axes inside of a row. */
+/** In how many chunks a row lies, which are cut across the axes inside of a row. */
+static uint64_t chunks_of_a_row(const fby_object *o)
+{
+    uint64_t chunks = 1;
+    for (uint32_t k = 1; o->chunk_index && k < o->ndim; k++)
+        chunks *= o->chunk[k] ? (o->shape[k] + o->chunk[k] - 1) / o->chunk[k] : 1;
+    return chunks;
+}
+
+/** Chunks that one row has to be put together from: those of one data set, and how many others there are. */
 static void note_chunks(const fby_contents *contents, advise_notes *notes)
 {
-    const fby_object *o;
-    for (size_t i = 0; (o = fby_contents_object(contents, i)); i++) {
-        uint64_t chunks = 1;
-        for (uint32_t k = 1; o->chunk_index && k < o->ndim; k++)
-            chunks *= o->chunk[k] ? (o->shape[k] + o->chunk[k] - 1) / o->chunk[k] : 1;
-        if (o->column && chunks >= MANY_CHUNKS && o->chunk[0] > 1)
-            note(notes,
-                 "'%s' is cut across the wrong axes: a row lies in %s chunks of %s rows each; cut the first axis, and leave the others "
-                 "whole",
-                 o->path, cli_count(chunks), cli_count(o->chunk[0]));
-    }
+    const fby_object *o, *first = NULL;
+    uint64_t others = 0;
+    for (size_t i = 0; (o = fby_contents_object(contents, i)); i++)
+        if (o->column && chunks_of_a_row(o) >= MANY_CHUNKS && o->chunk[0] > 1) {
+            others += first != NULL;
+            first = first ? first : o;
+        }
+    if (first)
+        note(notes,
+             "'%s'%s%s %s cut across the wrong axes: a row lies in %s chunks of %s rows each; cut the first axis, and leave the others "
+             "whole",
+             first->path, others ? " and others, in all " : "", others ? cli_count(others + 1) : "", others ? "data sets, are" : "is",
+             cli_count(chunks_of_a_row(first)), cli_count(first->chunk[0]));
 }
 
 /** Does all of a text say a number? */
@@ -134,15 +145,19 @@ static void note_texts(fby_dataset *ds, advise_notes *notes)
 }
 
 /** Of the first file: those of a data set are alike. */
-static void note_files(const fby_dataset *ds, advise_notes *notes)
+static void note_files(const fby_dataset *ds, const char *path, advise_notes *notes)
 {
     fby_error err = {0};
     fby_file_info file = {.size = sizeof file};
     fby_contents *contents;
     if (fby_dataset_file_count(ds) == 0 || fby_dataset_file(ds, 0, &file, &err) != FBY_OK || !file.format)
         return;
-    if (strcmp(file.format, "csv") == 0)
-        note(notes, "the files are text: numbers in Parquet are several times smaller, and need no parsing");
+    if (strcmp(file.format, "csv") == 0) {
+        cli_text command = {0};
+        advise_add_pack_command(&command, path);
+        note(notes, "the files are text: numbers in Parquet are several times smaller, and need no parsing: %s", cli_text_str(&command));
+        cli_text_free(&command);
+    }
     if (strcmp(file.format, "hdf5") != 0 || fby_contents_open(ds, 0, &contents, &err) != FBY_OK)
         return;
     const char *text;
@@ -164,7 +179,7 @@ void advise_layout(fby_dataset *ds, const fby_samples *samples, const char *path
     const double all = c->read_cpu + c->decompress_cpu + c->decode_cpu + c->assemble_cpu;
     *out = (advise_notes){0};
     note_row_groups(ds, out);
-    note_files(ds, out);
+    note_files(ds, path, out);
     note_texts(ds, out);
     if (all > 0 && c->decompress_cpu > 0.5 * all) {
         const char *codec = codec_of(ds, fby_dataset_schema(ds));

@@ -104,14 +104,22 @@ typedef struct reads {
     double until;
     _Atomic size_t next;
     _Atomic uint64_t bytes, ns;
-    _Atomic int error; /* an errno */
+    _Atomic int error;            /* an errno */
+    _Atomic(const char *) failed; /* of which file; set before it */
 } reads;
+
+static void fail(reads *r, size_t i)
+{
+    const int error = errno;
+    r->failed = r->paths[i];
+    r->error = error;
+}
 
 static void read_one(reads *r, size_t i, char *buffer)
 {
     const int fd = open(r->paths[i], O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        r->error = errno;
+        fail(r, i);
         return;
     }
     (void)posix_fadvise(fd, (off_t)r->offsets[i], (off_t)r->read_bytes, POSIX_FADV_DONTNEED);
@@ -119,7 +127,7 @@ static void read_one(reads *r, size_t i, char *buffer)
     const double began = cli_now();
     const ssize_t n = pread(fd, buffer, r->read_bytes, (off_t)r->offsets[i]);
     if (n < 0)
-        r->error = errno;
+        fail(r, i);
     else {
         r->bytes += (uint64_t)n;
         r->ns += (uint64_t)(1e9 * (cli_now() - began));
@@ -199,7 +207,7 @@ int advise_storage_measure(const fby_dataset *ds, uint64_t read_bytes, advise_st
         out->read_seconds = done ? 1e-9 * (double)r.ns / (double)done : 0;
         cli_progress_end();
         if (r.error)
-            code = cli_error(CLI_FAILED, NULL, "%s: %s", r.paths[0], strerror(r.error));
+            code = cli_error(CLI_FAILED, NULL, "%s: %s", r.failed, strerror(r.error));
     }
     free(r.paths);
     free(r.offsets);

@@ -131,7 +131,7 @@ static int parse_superbatch(const char *text, fby_loader_opts *opts)
     if (cli_parse_count(text, &opts->superbatch_samples) || fby_loader_opts_parse("superbatch", text, opts, NULL) == FBY_OK)
         return CLI_CONTINUE;
     return cli_error(CLI_USAGE, NULL,
-                     "bench: --superbatch does not take '%s': it is samples (100000), blocks (64blocks) or bytes as stored (512MiB)", text);
+                     "--superbatch does not take '%s': it is samples (100000), blocks (64blocks) or bytes as stored (512MiB)", text);
 }
 
 int bench_apply_options(const bench_options *o, fby_loader_opts *opts)
@@ -176,7 +176,7 @@ int bench_load_columns(fby_dataset *ds, const bench_options *o, bench_load *out)
     for (size_t i = 0; i < out->n_singles; i++)
         add_output(out, &out->singles[i], 1, out->singles[i], FBY_DTYPE_NONE);
     if (out->n_outputs == 0 && (o->columns.n || o->separate))
-        return cli_error(CLI_USAGE, "forebay inspect PATH for the names", "bench: no column matches --columns");
+        return cli_error(CLI_USAGE, "forebay inspect PATH for the names", "no column matches --columns");
     if (out->n_outputs == 0)
         out->left_out = 0; /* no numbers to make a matrix of: the library's choice, a tensor for every column that can be one */
     out->opts.outputs = out->outputs;
@@ -190,7 +190,7 @@ int bench_load_pipeline(fby_pipeline *pipeline, const bench_options *o, cli_data
     *out = (bench_load){.pipeline = pipeline, .opts = {FBY_LOADER_SIZES}, .mix = {.size = sizeof out->mix}};
     if (o->columns.n || o->separate || o->dtype >= 0)
         return cli_error(CLI_USAGE, "--set outputs.x.columns=[a, b]",
-                         "bench: the outputs of a pipeline file are its own: --columns, --separate and "
+                         "the outputs of a pipeline file are its own: --columns, --separate and "
                          "--dtype are of paths");
     out->split = cli_split(pipeline, o->split);
     if (cli_data_of(pipeline, out_data, &err) != FBY_OK || fby_pipeline_loader_opts(pipeline, out->split, &out->opts, &err) != FBY_OK ||

@@ -1,6 +1,7 @@
 /* forebay: the command. Chooses the sub-command; each has a file of its own. */
 #include "cli.h"
 
+#include <ctype.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,12 +68,24 @@ static void on_log(void *user, fby_log_level level, const char *message)
     (void)fprintf(stderr, "forebay: %s%s\n", level >= FBY_LOG_WARNING ? "warning: " : "", message);
 }
 
+/* Messages from the level on that FOREBAY_LOG names, in whatever case. */
+static void start_log(const char *asked)
+{
+    char name[16] = "";
+    for (size_t i = 0; asked[i] && i < sizeof name - 1; i++)
+        name[i] = (char)tolower((unsigned char)asked[i]);
+    const fby_log_level level = fby_log_level_of(name);
+    if (level == FBY_LOG_OFF && name[0] && strcmp(name, "off") != 0)
+        (void)fprintf(stderr, "forebay: warning: FOREBAY_LOG=%s: use debug, info, warning or off\n", cli_printable(asked));
+    fby_log_set(level, on_log, NULL);
+}
+
 int main(int argc, char **argv)
 {
     cli_term_init();
     const char *log = getenv("FOREBAY_LOG");
     if (log)
-        fby_log_set(fby_log_level_of(log), on_log, NULL);
+        start_log(log);
     /* A reader that closes the pipe (head, less) ends us quietly at the next write, as it does other tools. */
     (void)signal(SIGPIPE, SIG_DFL);
     if (argc < 2) {

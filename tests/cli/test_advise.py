@@ -62,7 +62,7 @@ def test_bad_layouts_are_named(tmp_path, table):
     assert any("decompressing brotli" in note for _ in range(5) for note in advise(table)["notes"])
     text = tmp_path / "t.csv"
     text.write_text("a,b\n" + "1,2\n" * 5_000)
-    assert any("the files are text" in note for note in advise(text)["notes"])
+    assert any("the files are text" in note and f"forebay pack '{text}' --to packed" in note for note in advise(text)["notes"])
     tiny = tmp_path / "tiny.parquet"
     pq.write_table(pa.table({"a": np.arange(10_000)}), tiny, row_group_size=100)
     assert any("100 row groups" in note for note in advise(tiny)["notes"])
@@ -91,8 +91,10 @@ def test_settings_are_written_to_a_copy_beside_the_file_alone(tmp_path, table):
     assert "of a pipeline file" in run(table, "--write", tmp_path / "x.yaml", ok=False).stderr
 
 
-def test_what_cannot_be_read_is_an_error(tmp_path):
+def test_what_cannot_be_read_is_an_error(tmp_path, table):
     assert "missing.parquet" in run(tmp_path / "missing.parquet", ok=False).stderr
+    for wrong, said in (("--columns", "no column matches --columns"), ("--superbatch", "--superbatch does not take 'nothing'")):
+        assert run(table, wrong, "nothing", ok=False).stderr.startswith(f"forebay: error: {said}")
 
 
 def test_a_budget_is_at_most_70_percent_and_one_that_loaders_refuse_is_marked(tmp_path, table):
@@ -172,9 +174,16 @@ def test_more_bad_layouts_are_named(tmp_path):
     got = advise(tmp_path / "many")
     assert any("1,000 files have" in note for note in got["notes"]) and got["packing"]["worth_it"]
     h5py = pytest.importorskip("h5py")
-    with h5py.File(tmp_path / "across.h5", "w") as file:
-        file.create_dataset("x", (100, 64, 64), "f4", chunks=(100, 4, 4), data=np.zeros((100, 64, 64), "f4"))
-    assert any("'/x' is cut across the wrong axes: a row lies in 256 chunks of 100 rows" in note for note in advise(tmp_path / "across.h5")["notes"])
+
+    def cut_across(*names):
+        with h5py.File(tmp_path / "across.h5", "a") as file:
+            for name in names:
+                file.create_dataset(name, (100, 64, 64), "f4", chunks=(100, 4, 4), data=np.zeros((100, 64, 64), "f4"))
+        (said,) = [note for note in advise(tmp_path / "across.h5")["notes"] if "cut across" in note]
+        return said
+
+    assert cut_across("x").startswith("'/x' is cut across the wrong axes: a row lies in 256 chunks of 100 rows")
+    assert cut_across("y", "z").startswith("'/x' and others, in all 3 data sets, are cut across the wrong axes: a row lies in 256 chunks")
 
 
 def test_a_key_that_the_rows_are_not_sorted_by_is_named(tmp_path):

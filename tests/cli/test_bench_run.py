@@ -41,6 +41,12 @@ def test_benchs_report_has_the_keys_of_pythons(basins, env):
     assert fb.Report.from_dict(got).samples == 4000
 
 
+@pytest.mark.parametrize("command", ["bench", "advise"])
+def test_the_help_names_every_key_of_the_json(command, basins, env):
+    said = run([command, "--help"], env).stdout
+    assert [key for key in run_json([command, basins], env) if not re.search(rf"\b{key}\b", said)] == []
+
+
 def test_bench_counts_epochs_and_leaves_the_warm_up_out(basins, env):
     got = run_json(["bench", basins, "--epochs", 3, "--warmup", 2, "--shuffle", "none", "--dtype", "float64"], env)
     assert (got["samples"], got["epochs"]) == (12000, 3)

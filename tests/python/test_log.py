@@ -81,8 +81,12 @@ def test_the_command_reads_it_too(path):
     import subprocess
 
     command = [cli, "bench", path, "--seconds", "0.2", "--batch-size", "500"]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "FOREBAY_LOG": "info"})
-    assert "forebay: epoch " in done.stderr
+    def said(level):
+        return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "FOREBAY_LOG": level}).stderr
+
+    assert "forebay: epoch " in said("info") and "forebay: epoch " in said("INFO")
+    assert said("off") == said("") == ""
+    assert said("loud") == "forebay: warning: FOREBAY_LOG=loud: use debug, info, warning or off\n"
 
 
 @default_sigint()

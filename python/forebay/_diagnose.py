@@ -73,7 +73,7 @@ class Diagnosis:
         Seconds of it in the model's forward(), in backward(), in the optimizer's step(); and of the batch's copy to the GPU. None where they cannot
         be told apart.
     flops : int or None
-        Floating-point operations of one step, counted by torch.
+        Floating-point operations of one step, counted by torch; None of models with recurrent layers, which it does not count.
     peak : float or None
         Share of the GPU's peak that is, for the dtype of the model's results; None where the peak is not known.
     gpu : Gpu or None
@@ -327,8 +327,8 @@ def _judge(ceiling: float, loader: float, together: float, stage: str, kept: flo
         room = f"and it could be {_times(headroom)} faster before the loader limits" if headroom > 1 else "and the loader is just fast enough"
         best = f" ({min(kept, 1):.0%} at best)" if kept > share + 0.03 and share < 1 else ""
         return "model", clear, (
-            f"The step is the limit: with the loader it runs at {min(share, 1):.0%} of its ceiling{best}, {room}. A faster loader gains nothing; a larger batch, "
-            "a compiled model or lower precision may."
+            f"The step is the limit: with the loader it runs at {min(share, 1):.0%} of its ceiling{best}, {room}. A faster loader gains nothing; a larger "
+            "batch, a compiled model or lower precision may."
         )  # fmt: skip
     if headroom >= _FASTER:
         clear = min(1.0, (headroom - _FASTER) / 1.0)
@@ -500,7 +500,7 @@ def diagnose(
         of_parts = _Speed()
         with _step.Parts(model, optimizer) as parts:
             _step_alone(step, batch, steps, of_parts)
-        operations, copying = _step.flops(step, batch), _step.transfer(batch)
+        operations, copying = _step.flops(step, batch, model), _step.transfer(batch)
         with _nvml.Watch(_nvml.of_torch()) as watch:
             both = _together(step, loader, batch_size_of(batch), min(ceiling.samples_per_s, alone.samples_per_s), seconds / 3)
         _step_alone(step, batch, half, ceiling)

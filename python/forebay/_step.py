@@ -138,10 +138,11 @@ class Parts:
         return sum(sign * self._clock.seconds(begin, end) for sign, begin, end in spans) / steps if spans else None
 
 
-def flops(step: Callable[[Any], Any], batch: Any) -> int | None:
+def flops(step: Callable[[Any], Any], batch: Any, model: Any) -> int | None:
     """Floating-point operations of one step, as torch counts them: matrix products, convolutions, attention. None where it cannot."""
-    if torch() is None:
-        return None
+    module = torch()
+    if module is None or isinstance(model, module.nn.Module) and any(isinstance(part, module.nn.RNNBase) for part in model.modules()):
+        return None  # a recurrent layer is one operation, of which it counts nothing
     try:
         from torch.utils.flop_counter import FlopCounterMode
 

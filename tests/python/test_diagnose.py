@@ -343,6 +343,15 @@ def test_parts_are_of_a_step_that_nothing_makes_slower(clock, monkeypatch):
     assert found.step == pytest.approx(0.004) and found.forward == pytest.approx(0.003)
 
 
+def test_operations_of_recurrent_layers_are_not_known(ds):
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.LSTM(8, 8, batch_first=True))
+    loader = ds.loader({"x": "x"}, batch_size=100, framework="torch")
+    found = fb.diagnose(lambda batch: model(batch["x"][:, None]), loader, seconds=0.1, model=model)
+    assert found.flops is None and found.peak is None and "FLOP" not in str(found)
+    assert fb.diagnose(lambda batch: model[0](batch["x"]), loader, seconds=0.1, model=model[0]).flops == 2 * 100 * 8 * 8
+
+
 def test_what_runs_inside_a_part_is_not_counted_twice(ds):
     torch = pytest.importorskip("torch")
 

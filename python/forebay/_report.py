@@ -355,8 +355,11 @@ class Report:
         ValueError
             When a key is missing, or for a schema newer than this version's.
         """
-        if values.get("schema", SCHEMA) > SCHEMA:
-            raise ValueError(f"the report has schema {values['schema']}, which a newer forebay wrote: this one reads up to {SCHEMA}")
+        schema = values.get("schema", SCHEMA) if isinstance(values, Mapping) else None
+        if not isinstance(schema, int):
+            raise ValueError(f"no report of a loader: {values!r:.60}")
+        if schema > SCHEMA:
+            raise ValueError(f"the report has schema {schema}, which a newer forebay wrote: this one reads up to {SCHEMA}")
         try:
             given = {field.name: values[field.name] for field in dataclasses.fields(cls) if field.name not in ("waits", "spans", "sources")}
             given["waits"] = tuple((ns, n) for ns, n in values.get("waits", ()))

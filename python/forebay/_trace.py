@@ -56,6 +56,8 @@ class trace:
         folder = os.path.dirname(self._path)
         if folder and not os.path.isdir(folder):  # said now, and not when everything was recorded
             raise _forebay.FileMissingError(errno.ENOENT, f"cannot write the trace {self._path}: there is no folder {folder}")
+        if os.path.isdir(self._path):
+            raise _forebay.ReadError(errno.EISDIR, f"cannot write the trace {self._path}: it is a folder")
         _forebay.trace_begin(self._events)
         return self
 

@@ -157,6 +157,9 @@ def test_json_goes_there_and_back(table):
     assert fb.Report.from_dict(values) == report
     with pytest.raises(ValueError, match="newer forebay"):
         fb.Report.from_dict({**values, "schema": 2})
+    for other in ([1], "text", {**values, "schema": "new"}):
+        with pytest.raises(ValueError, match="no report of a loader"):
+            fb.Report.from_dict(other)
     del values["wait_ns"]
     with pytest.raises(ValueError, match="wait_ns"):
         fb.Report.from_dict(values)

@@ -116,6 +116,8 @@ def test_a_trace_is_written_when_the_block_fails_and_recorded_once_at_a_time(tab
     assert not (tmp_path / "other.json").exists()
     with pytest.raises(fb.FileMissingError, match="there is no folder .*nowhere"), fb.trace(tmp_path / "nowhere" / "run.json"):
         pytest.fail("nothing is recorded that cannot be written")
+    with pytest.raises(fb.ReadError, match="it is a folder"), fb.trace(tmp_path):
+        pytest.fail("nothing is recorded that cannot be written")
     (tmp_path / "gone").mkdir()
     with pytest.raises(fb.FileMissingError, match="cannot write the trace"), fb.trace(tmp_path / "gone" / "run.json"):
         (tmp_path / "gone").rmdir()

@@ -23,6 +23,7 @@ from ._states import States
 
 _KEEPS_UP = 0.95  # of the ceiling: no loader would make training noticeably faster
 _FASTER = 1.1  # than the ceiling, of a loader that is not the limit
+_COSTS = 10  # times the CPU time that a loader takes: the most that a step beside it becomes slower by, as OpenMP's barriers do
 _WARM_UP = 3  # steps: compiling, allocating, choosing algorithms
 _STEADY = 0.75  # of the faster half of a measurement, the slower one: less is said
 _QUEUE = 8  # batches that a loader may have ready when it is asked for the first
@@ -329,6 +330,11 @@ def _judge(ceiling: float, loader: float, together: float, stage: str, kept: flo
         return "model", clear, (
             f"The step is the limit: with the loader it runs at {min(share, 1):.0%} of its ceiling{best}, {room}. A faster loader gains nothing; a larger "
             "batch, a compiled model or lower precision may."
+        )  # fmt: skip
+    if 1 - kept > _COSTS / headroom:
+        return "model", 0.0, (
+            f"The step is the limit: on the loader's batches it runs at {share:.0%} of what it does on a cached one, and a loader that could be "
+            f"{_times(headroom)} faster does not cost that. Its work differs from batch to batch, or other programs ran meanwhile."
         )  # fmt: skip
     if headroom >= _FASTER:
         clear = min(1.0, (headroom - _FASTER) / 1.0)

@@ -124,13 +124,14 @@ class Clock:
     """A clock in place of the time, which goes on when a step or a loader says what it takes."""
 
     now = 0.0
+    loading = 0.0001  # a batch
 
     def take(self, seconds):
         self.now += seconds
 
     def __iter__(self):
         for _ in range(1000):
-            self.take(0.0001)
+            self.take(self.loading)
             yield tuple([0] * 100)
 
 
@@ -143,6 +144,7 @@ def clock(monkeypatch):
 
 def test_what_cures_the_loader_alone_is_no_cure_for_what_it_and_the_step_compete_for(clock, monkeypatch):
     monkeypatch.setattr(_diagnose, "_of_loader", lambda before, after: ("threads", (fb.Cure("threads=8", 1e6, 4.0, "there are CPUs"),)))
+    clock.loading = 0.001
     seen = []
 
     def step(batch):
@@ -151,6 +153,10 @@ def test_what_cures_the_loader_alone_is_no_cure_for_what_it_and_the_step_compete
 
     found = fb.diagnose(step, clock, seconds=1)
     assert found.limit == "threads" and "fewer threads" in found.verdict and found.cures == ()
+    clock.loading = 0.00001  # which takes no CPUs to speak of
+    seen.clear()
+    found = fb.diagnose(step, clock, seconds=1)
+    assert found.limit == "model" and "Its work differs from batch to batch" in found.verdict and found.cures == ()
 
 
 def test_speeds_that_change_meanwhile_are_said(clock):
@@ -192,7 +198,7 @@ def test_only_what_is_lost_for_certain_is_lost():
     ("ceiling", "loader", "together", "limit"),
     [
         (100, 1000, 99, "model"), (100, 600, 90, "model"), (100, 120, 90, "balanced"), (100, 300, 50, "threads"), (100, 50, 49, "decode"),
-        (100, 105, 80, "decode"),
+        (100, 105, 80, "decode"), (100, 900, 20, "threads"), (100, 3000, 70, "threads"), (100, 3000, 60, "model"), (100, 100_000, 50, "model"),
     ],
 )  # fmt: skip
 def test_the_limit_is_a_function_of_three_speeds(ceiling, loader, together, limit):

@@ -326,7 +326,7 @@ def _judge(ceiling: float, loader: float, together: float, stage: str, kept: flo
     if kept >= _KEEPS_UP or headroom >= 5 and kept > 0.85:  # what is lost is what handing over costs
         clear = min(1.0, max(0.0, (headroom - 1) / 0.5))
         room = f"and it could be {_times(headroom)} faster before the loader limits" if headroom > 1 else "and the loader is just fast enough"
-        best = f" ({min(kept, 1):.0%} at best)" if kept > share + 0.03 and share < 1 else ""
+        best = f" ({min(kept, 1):.0%} at best)" if min(kept, 1) > share + 0.03 else ""
         return "model", clear, (
             f"The step is the limit: with the loader it runs at {min(share, 1):.0%} of its ceiling{best}, {room}. A faster loader gains nothing; a larger "
             "batch, a compiled model or lower precision may."

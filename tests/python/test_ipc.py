@@ -440,3 +440,12 @@ def test_the_command(tmp_path):
     assert "text 1" in run("head", "--no-cache", str(path))
     assert run("plan", "--no-cache", str(path))
     assert json.loads(run("bench", "--no-cache", "--columns", "t.x", "--epochs", "1", "--json", str(path)))["samples"] == 90
+
+
+def test_a_thousand_small_columns_take_little_memory(tmp_path):
+    """Each column's array has memory of its own, which was 64 KiB at least."""
+    table = pa.table({f"c{i}": pa.array([i % 2 == 0, None, True]) if i % 2 else pa.array([[i], [], None], pa.list_(pa.int16())) for i in range(1_500)})
+    with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    with fb.open(tmp_path / "x.arrow", memory="16MiB", cache_dir="") as ds:
+        assert pa.table(ds).to_pydict() == table.to_pydict()

@@ -13,6 +13,8 @@
 
 #include <string.h>
 
+/* A block is as large as those before it: an array of few rows, which keeps its space, takes little, and of a thousand columns there are as many. */
+#define FIRST_BYTES ((size_t)512)
 #define BLOCK_BYTES ((size_t)64 << 10)
 
 /* ---- memory ---- */
@@ -35,7 +37,7 @@ static uint8_t *take_of(fby__ipc_block *block, size_t n)
 void *fby__ipc_space_alloc(fby__ipc_space *space, size_t n)
 {
     uint8_t *p = space->blocks ? take_of(space->blocks, n) : NULL;
-    size_t bytes = n > BLOCK_BYTES ? n : BLOCK_BYTES;
+    size_t bytes = (size_t)fby__max_u64(n, fby__min_u64(fby__max_u64(space->bytes, FIRST_BYTES), BLOCK_BYTES));
     bytes = bytes > space->next ? bytes : space->next;
     if (p || bytes > SIZE_MAX / 2)
         return p;

@@ -2,7 +2,7 @@
  * What all that work on one pack agree on: its plan, which the first of them writes, and who may write.
  *
  *     plan    buckets 12
- *             scatters 40
+ *             scatters 40               at most: ranges of the source that have no rows are no tasks
  *             { "pack": 1, …            the manifest's text: source and options
  *             NUL, attributes           what the source says of itself: attributes.c
  *             values of the key         by a key alone: keys.c
@@ -185,11 +185,11 @@ fby_status fby__pack_plan_keys(const fby__pack *p, fby__buf *out, fby_error *err
 }
 
 /* The counts of the plan, which are for its number of tasks. */
-static fby_status take_keys(fby__pack *p, const fby__buf *found, const char *path, unsigned scatters, fby_error *err)
+static fby_status take_keys(fby__pack *p, const fby__buf *found, const char *path, unsigned cuts, fby_error *err)
 {
     bool ok = false;
     const fby_status status = fby__pack_keys_read(p, tail_of(found).keys, &ok, err);
-    if (status == FBY_OK && (!ok || p->keys->n_scatters != scatters))
+    if (status == FBY_OK && (!ok || p->keys->n_cuts != cuts))
         return fail_damaged(path, err);
     return status;
 }
@@ -206,25 +206,27 @@ fby_status fby__pack_plan_read(fby__pack *p, fby_error *err)
 {
     fby__buf found = {0};
     char *path;
-    unsigned buckets = 0, scatters = 0;
+    unsigned buckets = 0, cuts = 0;
     int head = 0;
     fby_status status = read_text(p, p->work, FBY__PACK_PLAN, &found, &path, err);
     if (status == FBY_OK) {
         const char *text = (const char *)found.data;
-        if (sscanf(text, "buckets %u\nscatters %u\n%n", &buckets, &scatters, &head) < 2 || head == 0 || buckets == 0 ||
-            buckets > FBY__PACK_BUCKETS || scatters == 0 || scatters > fby__max_u64(1, fby__pack_block_count(p)))
+        if (sscanf(text, "buckets %u\nscatters %u\n%n", &buckets, &cuts, &head) < 2 || head == 0 || buckets == 0 ||
+            buckets > FBY__PACK_BUCKETS || cuts == 0 || cuts > fby__max_u64(1, fby__pack_block_count(p)))
             status = fail_damaged(path, err);
         else
             status = compare(p, "an unfinished", p->work, text + head, err);
         if (status == FBY_OK)
             status = take_attributes(p, &found, path, err);
         if (status == FBY_OK && p->keys && !fby__pack_in_memory(p))
-            status = take_keys(p, &found, path, scatters, err);
+            status = take_keys(p, &found, path, cuts, err);
         else if (p->keys) /* of another table, maybe: it is begun anew, with this one's counts */
-            scatters = p->keys->n_scatters;
+            cuts = p->keys->n_cuts;
     }
     if (status == FBY_OK)
-        status = fby__pack_cut(p, buckets, scatters, err);
+        status = fby__pack_cut(p, buckets, err);
+    if (status == FBY_OK)
+        status = fby__pack_cut_source(p, cuts, err);
     fby__buf_fini(&found);
     fby__free(path);
     return status;
@@ -281,7 +283,7 @@ fby_status fby__pack_plan_write(fby__pack *p, fby_error *err)
     fby__pack_out out;
     FBY__TRY(fby__pack_attributes_find(p, err));
     FBY__TRY(fby__pack_out_open(p->work, FBY__PACK_PLAN, &out, err));
-    const int n = snprintf(line, sizeof line, "buckets %u\nscatters %u\n", p->n_buckets, p->n_scatters);
+    const int n = snprintf(line, sizeof line, "buckets %u\nscatters %u\n", p->n_buckets, p->cuts.n);
     fby_status status = fby__pack_out_write(&out, line, (size_t)n, err);
     if (status == FBY_OK)
         status = fby__pack_out_write(&out, p->plan.data, p->plan.n, err);

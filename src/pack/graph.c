@@ -99,10 +99,8 @@ static fby_status describe_scatter(const fby__pack *p, fby_pack_task *t, name_li
 {
     t->rows = fby__pack_scatter_rows(p, (uint32_t)t->k);
     t->bytes_out = (uint64_t)((double)t->rows * (p->row_bytes + sizeof(uint32_t)));
-    if (t->rows) {
-        const uint64_t row = fby__pack_block_begin(p, fby__pack_scatter_begin(p, (uint32_t)t->k));
-        FBY__TRY(add_source(p, row, row + t->rows, in, &t->bytes_in, err));
-    }
+    const uint64_t row = fby__pack_block_begin(p, fby__pack_scatter_begin(p, (uint32_t)t->k));
+    FBY__TRY(add_source(p, row, row + t->rows, in, &t->bytes_in, err));
     return add_made_name(out, fby__pack_scatter_name(t->k), err);
 }
 

@@ -166,7 +166,7 @@ static fby_status sort_values(fby__pack_keys *k, fby_error *err)
         qsort_r(order, k->n, sizeof *order, compare_names, k);
     for (uint32_t i = 0; there && i < k->n; i++)
         keys[i] = k->keys[order[i]];
-    for (uint32_t t = 0; there && t < k->n_scatters; t++) {
+    for (uint32_t t = 0; there && t < k->n_cuts; t++) {
         uint64_t *begin = k->begin + (size_t)t * k->n;
         for (uint32_t i = 0; i < k->n; i++)
             row[i] = begin[order[i]];
@@ -263,15 +263,15 @@ static void coarsen(scan *s)
             s->n_before[t / 2] = s->n_before[t];
         }
     }
-    s->p->n_scatters /= 2;
+    s->p->cuts.n /= 2;
 }
 
 static fby_status begin_tasks(scan *s, uint32_t block, fby_error *err)
 {
     fby__pack *p = s->p;
-    while (p->n_scatters > 1 && (uint64_t)p->n_scatters * s->keys->n > FBY__PACK_KEY_COUNTS)
+    while (p->cuts.n > 1 && (uint64_t)p->cuts.n * s->keys->n > FBY__PACK_KEY_COUNTS)
         coarsen(s);
-    while (s->n_begun < p->n_scatters && fby__pack_scatter_begin(p, s->n_begun) <= block) {
+    while (s->n_begun < p->cuts.n && fby__pack_cut_begin(p, s->n_begun) <= block) {
         uint64_t *before = fby__calloc((size_t)s->keys->n + 1, sizeof *before);
         if (!before)
             return no_memory(err);
@@ -303,11 +303,11 @@ static fby_status scan_blocks(scan *s, int64_t column, fby_error *err)
 static fby_status keep_counts(const scan *s, fby_error *err)
 {
     fby__pack_keys *k = s->keys;
-    k->n_scatters = s->p->n_scatters;
-    k->begin = fby__calloc((size_t)k->n_scatters * k->n + 1, sizeof *k->begin);
+    k->n_cuts = s->p->cuts.n;
+    k->begin = fby__calloc((size_t)k->n_cuts * k->n + 1, sizeof *k->begin);
     if (!k->begin)
         return no_memory(err);
-    for (uint32_t t = 0; t < k->n_scatters; t++)
+    for (uint32_t t = 0; t < k->n_cuts; t++)
         memcpy(k->begin + (size_t)t * k->n, s->before[t], s->n_before[t] * sizeof *k->begin);
     return FBY_OK;
 }
@@ -316,8 +316,8 @@ static fby_status keep_counts(const scan *s, fby_error *err)
 static fby_status scan_source(fby__pack *p, fby__pack_keys *k, fby_error *err)
 {
     scan s = {.p = p, .keys = k};
-    s.before = fby__calloc(p->n_scatters, sizeof *s.before);
-    s.n_before = fby__calloc(p->n_scatters, sizeof *s.n_before);
+    s.before = fby__calloc(p->cuts.n, sizeof *s.before);
+    s.n_before = fby__calloc(p->cuts.n, sizeof *s.n_before);
     fby_status status = s.before && s.n_before ? FBY_OK : no_memory(err);
     if (status == FBY_OK)
         status = p->pipeline ? fby__pack_reader_open(p, p->memory_bytes / 4, &s.reader, err)
@@ -351,12 +351,12 @@ fby_status fby__pack_keys_put(const fby__pack *p, fby__buf *out, fby_error *err)
 {
     const fby__pack_keys *k = p->keys;
     const fby__hash128 of = origin(p);
-    const uint64_t head[2] = {k->n, k->n_scatters};
+    const uint64_t head[2] = {k->n, k->n_cuts};
     const size_t begin = out->n;
     int failed = fby__buf_put(out, &of, sizeof of) | fby__buf_put(out, head, sizeof head);
     for (uint32_t i = 0; i < k->n; i++)
         failed |= fby__buf_put(out, k->keys[i].text, strlen(k->keys[i].text) + 1) | fby__buf_put(out, &k->keys[i].rows, sizeof(uint64_t));
-    failed |= fby__buf_put(out, k->begin, (size_t)k->n_scatters * k->n * sizeof *k->begin);
+    failed |= fby__buf_put(out, k->begin, (size_t)k->n_cuts * k->n * sizeof *k->begin);
     const fby__hash128 h = failed ? of : fby__hash(out->data + begin, out->n - begin);
     failed |= fby__buf_put(out, &h, sizeof h);
     return failed ? no_memory(err) : FBY_OK;
@@ -385,7 +385,7 @@ static fby_status parse_values(const fby__pack *p, uint64_t n, fby__bytes *from,
 /* None of a value's rows lie before the first task, no fewer before each next one, and never more than there are. */
 static bool counts_fit(const fby__pack_keys *k)
 {
-    for (uint32_t t = 0; t < k->n_scatters; t++)
+    for (uint32_t t = 0; t < k->n_cuts; t++)
         for (uint32_t i = 0; i < k->n; i++) {
             const uint64_t *begin = &k->begin[(size_t)t * k->n + i];
             if (t == 0 ? *begin != 0 : *begin < begin[-(ptrdiff_t)k->n] || *begin > k->keys[i].rows)
@@ -396,16 +396,16 @@ static bool counts_fit(const fby__pack_keys *k)
 
 static fby_status parse(const fby__pack *p, fby__bytes from, fby__pack_keys *k, bool *out_ok, fby_error *err)
 {
-    const uint64_t n = fby__load_u64(from.data), n_scatters = fby__load_u64(from.data + 8);
+    const uint64_t n = fby__load_u64(from.data), n_cuts = fby__load_u64(from.data + 8);
     from = (fby__bytes){from.data + 16, from.n - 16};
     *out_ok = false;
-    if (n > FBY__PACK_KEYS || n_scatters == 0 || n_scatters > fby__max_u64(1, fby__pack_block_count(p)))
+    if (n > FBY__PACK_KEYS || n_cuts == 0 || n_cuts > fby__max_u64(1, fby__pack_block_count(p)))
         return FBY_OK;
     FBY__TRY(parse_values(p, n, &from, k, out_ok, err));
-    *out_ok = *out_ok && from.n == n_scatters * n * sizeof *k->begin;
+    *out_ok = *out_ok && from.n == n_cuts * n * sizeof *k->begin;
     if (!*out_ok)
         return FBY_OK;
-    k->n_scatters = (uint32_t)n_scatters;
+    k->n_cuts = (uint32_t)n_cuts;
     k->begin = fby__malloc(from.n + 1);
     if (!k->begin)
         return no_memory(err);
@@ -437,7 +437,7 @@ fby_status fby__pack_keys_read(fby__pack *p, fby__bytes from, bool *out_ok, fby_
     }
     fby__pack_keys_free(p->keys);
     p->keys = k;
-    p->n_scatters = k->n_scatters;
+    p->cuts.n = k->n_cuts;
     return FBY_OK;
 }
 

@@ -36,15 +36,15 @@ typedef struct fby__pack_keys {
     int64_t column;      /* of the schema */
     fby__pack_key *keys; /* owned: n, in the order of their files */
     uint32_t n;
-    uint64_t *begin; /* owned: n_scatters × n: rows of the value before the task */
-    uint32_t n_scatters;
+    uint64_t *begin; /* owned: n_cuts × n: rows of the value before the cut */
+    uint32_t n_cuts;
     uint32_t *slots; /* owned: values by the hash of their text; 0 = none, else the value + 1 */
     uint32_t n_slots;
 } fby__pack_keys;
 
 /**
- * The values of the key p->o->by, from the plan if there is one of this source, else by a pass over it, with counts for p->n_scatters tasks,
- * a power of two, or fewer. Then p->keys is set, and p->n_scatters as it counts. FBY_E_SCHEMA (no such column), FBY_E_UNSUPPORTED (its type;
+ * The values of the key p->o->by, from the plan if there is one of this source, else by a pass over it, with counts for p->cuts.n tasks,
+ * a power of two, or fewer. Then p->keys is set, and p->cuts.n as it counts. FBY_E_SCHEMA (no such column), FBY_E_UNSUPPORTED (its type;
  * a value too long; too many), FBY_E_DATA (a null).
  */
 fby_status fby__pack_keys_find(struct fby__pack *p, fby_error *err);

@@ -191,14 +191,30 @@ uint32_t fby__pack_bucket_at(const fby__pack *p, uint64_t destination)
     return lo;
 }
 
-fby_status fby__pack_cut(fby__pack *p, uint32_t n_buckets, uint32_t n_scatters, fby_error *err)
+/* Blocks are not divided: between two cuts there may be none, or none that has rows. */
+fby_status fby__pack_cut_source(fby__pack *p, uint32_t n_cuts, fby_error *err)
+{
+    fby__free(p->cuts.of_scatter);
+    p->cuts.of_scatter = fby__calloc((size_t)n_cuts + 1, sizeof *p->cuts.of_scatter);
+    if (!p->cuts.of_scatter)
+        return fby__fail_nomem(err, "a pack");
+    p->cuts.n = n_cuts;
+    p->n_scatters = 0;
+    for (uint32_t k = 0; k < p->cuts.n; k++)
+        if (fby__pack_block_begin(p, fby__pack_cut_begin(p, k + 1)) > fby__pack_block_begin(p, fby__pack_cut_begin(p, k)))
+            p->cuts.of_scatter[p->n_scatters++] = k;
+    p->n_scatters += p->n_scatters == 0;
+    p->cuts.of_scatter[p->n_scatters] = p->cuts.n;
+    return FBY_OK;
+}
+
+fby_status fby__pack_cut(fby__pack *p, uint32_t n_buckets, fby_error *err)
 {
     const bool shuffled = p->o->shuffle == FBY_PACK_SHUFFLE_FULL;
     const bool fits = !p->keys || p->rows / n_buckets + p->rows_per_file <= UINT32_MAX; /* places in a bucket have 32 bits */
     p->tasks_are_buckets = p->rows && (p->keys || (uint64_t)n_buckets <= p->n_files) && fits;
     p->scattered = shuffled || p->keys;
     p->n_buckets = n_buckets;
-    p->n_scatters = n_scatters;
     p->order = fby__pack_order_of(p->rows, p->tasks_are_buckets ? p->rows_per_file : p->batch_rows, shuffled, p->o->seed);
     fby__free(p->bucket_begin);
     fby__free(p->write_first);
@@ -221,22 +237,25 @@ static fby_status choose_tasks(fby__pack *p, fby_error *err)
     if (buckets > FBY__PACK_BUCKETS)
         return fby__fail(err, FBY_E_BUDGET, "%.3g rows of about %.3g bytes would need more than %u buckets with this memory: raise it",
                          (double)p->rows, p->row_bytes, FBY__PACK_BUCKETS);
-    p->n_scatters = (uint32_t)fmax(1, fmin(fmax(scatters, least), most));
+    p->cuts.n = (uint32_t)fmax(1, fmin(fmax(scatters, least), most));
     if (p->o->by) {
-        p->n_scatters = (uint32_t)power_of_two_below(p->n_scatters);
+        p->cuts.n = (uint32_t)power_of_two_below(p->cuts.n);
         FBY__TRY(fby__pack_keys_find(p, err));
     }
     FBY__TRY(count_files(p, err));
-    return fby__pack_cut(p, (uint32_t)fmax(buckets, least), p->n_scatters, err);
+    FBY__TRY(fby__pack_cut_source(p, p->cuts.n, err));
+    return fby__pack_cut(p, (uint32_t)fmax(buckets, least), err);
 }
+
+uint32_t fby__pack_scatter_begin(const fby__pack *p, uint32_t k) { return fby__pack_cut_begin(p, p->cuts.of_scatter[k]); }
 
 uint64_t fby__pack_scatter_count(const fby__pack *p) { return p->scattered && p->rows ? p->n_scatters : 0; }
 
 uint64_t fby__pack_write_count(const fby__pack *p) { return p->tasks_are_buckets ? p->n_writes : p->n_files; }
 
-uint32_t fby__pack_scatter_begin(const fby__pack *p, uint32_t k)
+uint32_t fby__pack_cut_begin(const fby__pack *p, uint32_t k)
 {
-    const uint64_t row = (uint64_t)((unsigned __int128)p->rows * k / p->n_scatters);
+    const uint64_t row = (uint64_t)((unsigned __int128)p->rows * k / p->cuts.n);
     if (k == 0 || row == p->rows)
         return k == 0 ? 0 : fby__pack_block_count(p);
     const uint32_t block = fby__pack_block_of(p, row);

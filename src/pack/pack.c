@@ -38,6 +38,7 @@ void fby__pack_fini(fby__pack *p)
     fby__pack_keys_free(p->keys);
     fby__free(p->bucket_begin);
     fby__free(p->write_first);
+    fby__free(p->cuts.of_scatter);
     fby__free(p->sums);
     fby__free(p->to);
     fby__free(p->work);

@@ -89,6 +89,12 @@ typedef struct fby__pack_words {
     fby__buf columns; /* owned: the chosen ones, as JSON, with a NUL; empty: all */
 } fby__pack_words;
 
+/** Where the source may be cut. */
+typedef struct fby__pack_cuts {
+    uint32_t n;
+    uint32_t *of_scatter; /* owned: of each scatter task, the cut it begins at; then n */
+} fby__pack_cuts;
+
 typedef struct fby__pack {
     /* set once */
     fby_dataset *ds;              /* borrowed */
@@ -102,8 +108,9 @@ typedef struct fby__pack {
     fby__pack_keys *keys;      /* owned; NULL = not by a key */
     bool scattered;            /* in two passes: shuffled, or by a key */
     uint64_t rows, batch_rows, rows_per_file, n_files;
-    double row_bytes; /* about, decoded: of the source's first block */
-    uint32_t n_buckets, n_scatters;
+    double row_bytes;               /* about, decoded: of the source's first block */
+    uint32_t n_buckets, n_scatters; /* n_scatters: ranges between two cuts that have rows; 1 without rows */
+    fby__pack_cuts cuts;
     uint64_t *bucket_begin;   /* owned: n_buckets + 1 destinations */
     bool tasks_are_buckets;   /* a write task is a bucket: the files that begin in it (by a key, one may go on in others); else one file */
     uint32_t n_writes;        /* with tasks_are_buckets: buckets in which files begin */
@@ -131,9 +138,13 @@ typedef struct fby__pack {
 
 /** schema, sizes, order; what is wrong with the options. */
 fby_status fby__pack_layout(fby__pack *p, fby_error *err);
-/** n_buckets and n_scatters, and what follows of them. */
-fby_status fby__pack_cut(fby__pack *p, uint32_t n_buckets, uint32_t n_scatters, fby_error *err);
-/** The first block of scatter task k; of k = n_scatters, the number of blocks. A task may have none. */
+/** n_buckets, and what follows of it. */
+fby_status fby__pack_cut(fby__pack *p, uint32_t n_buckets, fby_error *err);
+/** The source: its cuts, and what follows of them. */
+fby_status fby__pack_cut_source(fby__pack *p, uint32_t n_cuts, fby_error *err);
+/** The block at which cut k of the source lies; of k = cuts.n, the number of blocks. Between two cuts there may be none. */
+uint32_t fby__pack_cut_begin(const fby__pack *p, uint32_t k);
+/** The first block of scatter task k; of k = n_scatters, the number of blocks. */
 uint32_t fby__pack_scatter_begin(const fby__pack *p, uint32_t k);
 uint64_t fby__pack_scatter_rows(const fby__pack *p, uint32_t k); /* of its blocks */
 /** The bucket that holds a destination. */

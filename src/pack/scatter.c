@@ -286,7 +286,7 @@ static fby_status make_file(stage *s, const char *name, ino_t replaces, uint64_t
     fby__pack_out out;
     s->index.n = 0;
     if (keys)
-        memcpy(s->next, keys->begin + k * keys->n, keys->n * sizeof *s->next);
+        memcpy(s->next, keys->begin + (size_t)s->p->cuts.of_scatter[k] * keys->n, keys->n * sizeof *s->next);
     FBY__TRY(fby__pack_out_open(s->p->work, name, &out, err));
     out.replaces = replaces;
     const fby_status status = write_blocks(s, &out, first, last, err);

@@ -76,7 +76,7 @@ static void packed_rows_are_the_plans_full_shuffle(void **state)
 static fby__pack cut(uint64_t rows, uint64_t unit, uint32_t n_buckets, const fby_pack_opts *opts)
 {
     fby__pack p = {.o = opts, .rows = rows, .batch_rows = unit, .rows_per_file = unit, .n_files = fby__div_up_u64(rows, unit), .lock = -1};
-    assert_int_equal(fby__pack_cut(&p, n_buckets, 1, NULL), FBY_OK);
+    assert_int_equal(fby__pack_cut(&p, n_buckets, NULL), FBY_OK);
     return p;
 }
 

@@ -76,6 +76,27 @@ def test_tasks_name_what_they_read_and_write(source, tmp_path):
     assert scatter[3].name == "scatter:3" and scatter[3].outputs == (".forebay-pack/scatter-00003",)
 
 
+@pytest.mark.parametrize("by", [None, "k"])
+def test_there_are_no_scatter_tasks_without_rows(tmp_path, by):
+    """Blocks are not divided: with some large ones among empty and small ones, most of as many equal ranges have none."""
+    (tmp_path / "src").mkdir()
+    sizes = [0, 1, 240_000, 0, 3, 0, 60_000, 1, 1, 0]
+    table = floats(sum(sizes), columns=0).append_column("k", pa.array(np.arange(sum(sizes)) % 3, pa.int8()))
+    at = np.cumsum([0, *sizes])
+    with pa.OSFile(str(tmp_path / "src/0.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        for first, n in zip(at, sizes):
+            writer.write_batch(table.slice(first, n).combine_chunks().to_batches()[0] if n else pa.RecordBatch.from_pylist([], table.schema))
+    options = {"seed": 5, "batch": 500, "rows_per_file": 30_000, "verify": True, "by": by}
+    fb.pack(tmp_path / "src", tmp_path / "whole", memory="1GiB", **options)
+    for memory in ("20MiB", "64MiB"):  # 4 ranges and 2
+        tasks = fb.pack_tasks(tmp_path / "src", tmp_path / memory, memory=memory, **options)
+        _, scatters, _, verifies, _ = by_phase(tasks)
+        assert [task.rows for task in scatters] == [240_001, 60_005] and [task.n for task in verifies] == [2, 2]
+        for task in tasks:
+            fb.pack_task(tmp_path / "src", tmp_path / memory, task, memory=memory, **options)
+        assert contents(tmp_path / memory) == contents(tmp_path / "whole")
+
+
 def test_nothing_of_the_machine_is_in_the_list_and_the_plan_decides_once_it_is_written(source, tmp_path):
     listed = fb.pack_tasks(source, tmp_path / "out", **OPTIONS)
     assert fb.pack_tasks(source, tmp_path / "out", **OPTIONS, threads=7) == listed

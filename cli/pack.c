@@ -7,12 +7,15 @@
 
 static const char *const shuffles[] = {"full", "none", NULL}, *const formats[] = {"arrow", "parquet", "hdf5", NULL},
                          *const codecs[] = {"auto", "none", "lz4", "zstd", "snappy", "gzip", NULL};
+static const char *const units[] = {"same", "first", NULL};
 
 static const cli_option options[] = {
     {"to", 't', CLI_TEXT, offsetof(pack_options, to), "DIR", "the folder to pack into: new, empty, or with an unfinished pack", NULL},
     {"shuffle", 0, CLI_CHOICE, offsetof(pack_options, shuffle), "HOW", "the order of the rows (default: full)", shuffles},
     {"seed", 's', CLI_COUNT, offsetof(pack_options, seed), "N", "of the shuffle (default: 0)", NULL},
     {"by", 0, CLI_TEXT, offsetof(pack_options, by), "KEY", "a column each of whose values has files of its own", NULL},
+    {"units", 0, CLI_CHOICE, offsetof(pack_options, units), "WHICH",
+     "where files state other units: same is an error, first takes the first file's (default: same)", units},
     {"rows-per-file", 0, CLI_COUNT, offsetof(pack_options, rows_per_file), "N", "rows of a file (default: about 256 MiB of them)", NULL},
     {"batch", 'b', CLI_COUNT, offsetof(pack_options, batch), "N",
      "rows of a record batch, row group or chunk (default: about 4 MiB of them)", NULL},
@@ -144,8 +147,11 @@ int pack_error(const pack_options *o, const fby_error *err)
                          err->message);
     case FBY_E_SCHEMA:
         if (is_about_meaning(err))
-            return cli_error(CLI_FAILED, "--columns without it, or --outputs FILE, a pipeline file with it among its outputs", "%s",
-                             err->message);
+            return cli_error(CLI_FAILED,
+                             strstr(err->message, "units=first")
+                                 ? "--units first, if both mean the same; --columns without it; or --outputs FILE, a pipeline file with it"
+                                 : "--columns without it, or --outputs FILE, a pipeline file with it among its outputs",
+                             "%s", err->message);
         return cli_library_error(err);
     default: return cli_library_error(err);
     }
@@ -161,6 +167,7 @@ static fby_pack_opts opts_of(const pack_options *o, progress *shown)
                            .batch_rows = o->batch,
                            .rows_per_file = o->rows_per_file,
                            .by = o->by,
+                           .units = (fby_pack_units)o->units,
                            .columns = o->columns.n ? (const char *const *)o->columns.items : NULL,
                            .n_columns = o->columns.n,
                            .memory_bytes = o->memory,

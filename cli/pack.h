@@ -10,6 +10,7 @@ typedef struct pack_options {
     uint64_t seed, rows_per_file, batch, threads, memory;
     int format; /* fby_pack_format */
     int codec;  /* fby_pack_codec */
+    int units;  /* fby_pack_units */
     cli_list columns, set;
     const char *outputs, *split; /* a pipeline file, and what of it */
     bool verify, dry_run, tasks, slurm;

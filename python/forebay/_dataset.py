@@ -325,7 +325,8 @@ class Dataset(_Exports, Known):
         """What a file holds beyond its table.
 
         Of HDF5 and NetCDF-4: every group and data set by path, how they are stored, their attributes. Of Parquet and Arrow: "/", whose
-        attributes are the file's key-value metadata, and the columns that have such of their own (pyarrow's ``field.metadata``).
+        attributes are the file's key-value metadata, and the columns that have such of their own (pyarrow's ``field.metadata``), as do fields
+        inside of them: "/s.x" of a struct, "/l[]" the elements of a list, "/l[].x" of a list of structs, "/m[].value" of a map.
 
         Raises
         ------

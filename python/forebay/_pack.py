@@ -48,7 +48,8 @@ class Pack(NamedTuple):
     keys: int
     """With `by`, how many values the key has; else 0."""
     note: str | None
-    """What the source's files say of themselves and their columns, and the pack does not: they do not say the same, or a pack cannot."""
+    """What the source's files say of themselves and their columns, and the pack does not: they do not say the same, or a pack cannot. With
+    ``units="first"``, units that are the first file's alone."""
 
 
 @advised()
@@ -70,6 +71,7 @@ def pack(
     progress: bool | Callable[[int, int, str], Any] | None = None,
     outputs: Any = None,
     by: str | None = None,
+    units: str = "same",
 ) -> Pack:
     """Write a data set anew into a folder, shuffled, in files of one size that every tool reads.
 
@@ -115,6 +117,9 @@ def pack(
         A column, or one of the `outputs`, of integers, booleans or text: each of its values has files of its own, ``part-VALUE-00000.arrow`` and so on,
         and with a shuffle its rows are mixed only with each other. Every row needs a value, and the column
         has at most 65,536 different ones.
+    units : {"same", "first"}
+        Where the source's files state other units, or calendars, of a column: an error, or those of the first file hold of all ("degC" in one, "celsius"
+        in another). Numbers stay as they are; `note` names what the others state otherwise.
 
     Examples
     --------
@@ -136,7 +141,7 @@ def pack(
     DataError
         For a null, or a text with a NUL in it, that would go to HDF5; for what `verify` found.
     SchemaError
-        For a key that is no column; for a column that has other units in another file, or with `stored_values` another scale.
+        For a key that is no column; for a column that has other units in another file (see `units`), or with `stored_values` another scale.
     BudgetError, ReadError
         For memory that is too small; for files that cannot be read or written, a full disk among the reasons.
     """

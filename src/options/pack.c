@@ -5,6 +5,7 @@
 
 static const char *const SHUFFLE[] = {"full", "none", NULL};
 static const char *const FORMAT[] = {"arrow", "parquet", "hdf5", NULL};
+static const char *const UNITS[] = {"same", "first", NULL};
 static const char *const CODEC[] = {"auto", "none", "lz4", "zstd", "snappy", "gzip", NULL};
 
 #define STRUCT fby_pack_opts
@@ -27,6 +28,8 @@ const fby_option fby__pack_table[] = {
     OPT_OTHER("progress", progress_user, 0, "", "", "handed to progress"),
     OPT_OTHER("outputs", loader, IN_PYTHON, "as of a loader", "none", "pack what a loader with these outputs gives, in place of rows"),
     OPT_TEXT("by", by, IN_PYTHON, "none", "a column each of whose values has files of its own, in which its rows are mixed"),
+    OPT_CHOICE("units", units, fby_pack_units, IN_PYTHON, UNITS, "same",
+               "where files state other units or calendars: same is an error, first means that the first file's hold of all"),
     OPT_OTHER("pipeline", pipeline, 0, "", "", "a text that the pack keeps with the outputs"),
     OPT_END,
 };

@@ -105,7 +105,10 @@ static void quote_line(const char *line, size_t differs, char out[SHOWN])
 /* What the pack that wrote `line` has in place of a member that only the other has. */
 static const char *in_place_of(const char *line, const char *other)
 {
-    static const char *const kinds[][2] = {{"\"outputs\"", "whole rows"}, {"\"pipeline\"", "no pipeline file"}, {"\"by\"", "no key"}};
+    static const char *const kinds[][2] = {{"\"outputs\"", "whole rows"},
+                                           {"\"pipeline\"", "no pipeline file"},
+                                           {"\"by\"", "no key"},
+                                           {"\"units\"", "only units that are the same"}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const size_t n = strlen(kinds[i][0]);
         if (strncmp(other, kinds[i][0], n) == 0 && strncmp(line, kinds[i][0], n) != 0)

@@ -1,5 +1,5 @@
 /*
- * What the source says of itself and of its columns, and a pack says as well: key-value metadata of Parquet and Arrow files and of their columns,
+ * What the source says of itself and of its columns, and a pack says as well: key-value metadata of Parquet and Arrow files and of their fields,
  * attributes of HDF5 and NetCDF-4. It is what all files of the source say alike: differences.c compares them.
  *
  * Left out is what does not hold of the pack: how values were encoded, where they are written decoded, and types of Arrow extensions, which are
@@ -11,8 +11,10 @@
 #include "block/convert.h"
 #include "block/schema.h"
 #include "dataset/dataset.h"
+#include "format/contents.h"
 #include "pack/pack_impl.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define MOST_NUMBERS 1024u
@@ -57,10 +59,9 @@ static bool is_number(fby_dtype dtype)
     return dtype != FBY_DTYPE_NONE && dtype != FBY_BOOL && dtype != FBY_FLOAT16 && dtype != FBY_BFLOAT16 && fby_dtype_bytes(dtype);
 }
 
-/* Does the reader undo what attributes say of how numbers are packed? Not inside of compounds and of lists of anything but numbers. */
-static bool is_unpacked(const fby__pack *p, uint32_t file, int64_t column)
+/* Does the reader undo what attributes say of how numbers are packed? Not inside of compounds and of lists of anything but numbers. c: NULL = the file. */
+static bool is_unpacked(const fby__pack *p, uint32_t file, const struct ArrowSchema *c)
 {
-    const struct ArrowSchema *c = column < 0 ? NULL : p->schema.children[column];
     while (c && begins_with(c->format, "+w"))
         c = c->children[0];
     if (c && begins_with(c->format, "+L"))
@@ -110,10 +111,10 @@ static bool would_unpack(const fby__pack *p, const fby_object *o, const fby_attr
     return p->format == FBY__WRITE_HDF5 && o->kind == FBY_OBJECT_COLUMN && strcmp(a->name, "_Unsigned") == 0;
 }
 
-static bool holds(const said_by *s, const fby_object *o, int64_t column, bool unpacked, const fby_attribute *a)
+static bool holds(const said_by *s, const fby_object *o, int64_t field, bool unpacked, const fby_attribute *a)
 {
     return !begins_with(a->name, "forebay.") && !begins_with(a->name, "_Netcdf4") && !IS_ONE_OF(a->name, OF_THE_FORMAT) &&
-           !(unpacked && IS_ONE_OF(a->name, ENCODING)) && !(column < 0 && is_out_of_date(s, a)) && !would_unpack(s->p, o, a);
+           !(unpacked && IS_ONE_OF(a->name, ENCODING)) && !(field < 0 && is_out_of_date(s, a)) && !would_unpack(s->p, o, a);
 }
 
 static int put_number(fby__buf *b, fby_dtype dtype, const void *value)
@@ -147,10 +148,10 @@ fby_status fby__pack_attributes_add(fby__pack_attributes *all, fby__write_attrib
 }
 
 /* What cannot be written is there to be compared, with a text's bytes, and to be counted. */
-static fby_status add_attribute(const fby_attribute *a, int64_t column, fby__pack_attributes *out, fby_error *err)
+static fby_status add_attribute(const fby_attribute *a, int64_t field, bool has_place, fby__pack_attributes *out, fby_error *err)
 {
-    const bool named = *a->name && fby__schema_text_valid(a->name, strlen(a->name)), is_text = a->strings && a->n == 1;
-    fby__write_attribute one = {.column = column, .name = a->name, .text = is_text ? a->strings[0] : "", .is_scalar = a->ndim == 0};
+    const bool named = has_place && *a->name && fby__schema_text_valid(a->name, strlen(a->name)), is_text = a->strings && a->n == 1;
+    fby__write_attribute one = {.field = field, .name = a->name, .text = is_text ? a->strings[0] : "", .is_scalar = a->ndim == 0};
     size_t bytes = 0;
     if (named && is_text && a->utf8) {
         one.n = 1;
@@ -164,49 +165,153 @@ static fby_status add_attribute(const fby_attribute *a, int64_t column, fby__pac
     return fby__pack_attributes_add(out, one, bytes, err);
 }
 
-static fby_status add_object(const said_by *s, const fby_object *o, int64_t column, fby__pack_attributes *out, fby_error *err)
+/* inside: of a field in a column, for which HDF5 has no place. schema: NULL = of the file. */
+static fby_status add_object(const said_by *s, const fby_object *o, const struct ArrowSchema *schema, int64_t field, bool inside,
+                             fby__pack_attributes *out, fby_error *err)
 {
-    const bool unpacked = is_unpacked(s->p, s->file, column);
+    const bool unpacked = is_unpacked(s->p, s->file, schema), has_place = !inside || s->p->format != FBY__WRITE_HDF5;
     for (uint32_t i = 0; i < o->n_attributes; i++)
-        if (holds(s, o, column, unpacked, &o->attributes[i]))
-            FBY__TRY(add_attribute(&o->attributes[i], column, out, err));
+        if (holds(s, o, field, unpacked, &o->attributes[i]))
+            FBY__TRY(add_attribute(&o->attributes[i], field, has_place, out, err));
     return FBY_OK;
 }
 
-/* *at: near where it is, as columns come in much the same order. */
-static const fby_object *object_of(const fby_contents *c, const char *column, size_t *at)
+/* Of one column: what the file says of it, and of the fields inside of it. */
+typedef struct column_said {
+    const said_by *s;
+    const fby_contents *c;
+    size_t begin, end; /* its objects */
+    fby__buf path;     /* owned: of the field at hand, as contents have it */
+    size_t column_n;   /* of it, the column's name */
+} column_said;
+
+/* They follow each other. *at: near where they are, as columns come in much the same order; then behind them. */
+static void find_column(column_said *w, const char *name, size_t *at)
 {
-    const size_t n = fby_contents_count(c);
-    for (size_t i = 0; i < n; i++) {
+    const size_t n = fby_contents_count(w->c);
+    w->begin = w->end = 0;
+    for (size_t i = 0; i < n && w->end == 0; i++) {
         const size_t k = (*at + i) % n;
-        const fby_object *o = fby_contents_object(c, k);
-        if (o->column && strcmp(o->column, column) == 0) {
-            *at = k;
-            return o;
+        const fby_object *o = fby_contents_object(w->c, k);
+        if (o->column && strcmp(o->column, name) == 0) {
+            w->begin = k;
+            w->end = *at = k + 1;
         }
     }
+    for (const fby_object *o; w->end && (o = fby_contents_object(w->c, w->end)) && o->column && strcmp(o->column, name) == 0;)
+        *at = ++w->end;
+}
+
+static const fby_object *find_object(const column_said *w)
+{
+    for (size_t i = w->begin; i < w->end; i++) {
+        const fby_object *o = fby_contents_object(w->c, i);
+        if (o->kind != FBY_OBJECT_COLUMN)
+            return w->path.n == w->column_n ? o : NULL; /* whatever its path, it is the column */
+        if (strlen(o->path + 1) == w->path.n && memcmp(o->path + 1, w->path.data, w->path.n) == 0)
+            return o;
+    }
     return NULL;
+}
+
+static int put_step(fby__buf *path, fby__contents_level level, const struct ArrowSchema *schema, int64_t i)
+{
+    const char *name = schema->children[i]->name ? schema->children[i]->name : "";
+    return fby__contents_step(path, level, (uint32_t)i, (fby__bytes){(const uint8_t *)name, strlen(name)});
+}
+
+static fby_status add_field(column_said *w, const struct ArrowSchema *schema, fby__contents_level in, int64_t *io_field,
+                            fby__pack_attributes *out, fby_error *err)
+{
+    const fby_object *o = find_object(w);
+    const size_t path_n = w->path.n;
+    if (o)
+        FBY__TRY(add_object(w->s, o, schema, *io_field, path_n != w->column_n, out, err));
+    ++*io_field;
+    const fby__contents_level level = fby__contents_level_of(schema->format, in);
+    for (int64_t i = 0; i < schema->n_children; i++) {
+        w->path.n = path_n;
+        if (put_step(&w->path, level, schema, i) != 0)
+            return no_memory(err);
+        FBY__TRY(add_field(w, schema->children[i], level, io_field, out, err));
+    }
+    w->path.n = path_n;
+    return FBY_OK;
+}
+
+static fby_status add_columns(const said_by *s, const fby_contents *c, fby__pack_attributes *out, fby_error *err)
+{
+    column_said w = {.s = s, .c = c};
+    size_t at = 0;
+    int64_t field = 0;
+    fby_status status = FBY_OK;
+    for (int64_t i = 0; status == FBY_OK && i < s->p->schema.n_children; i++) {
+        const struct ArrowSchema *column = s->p->schema.children[i];
+        find_column(&w, column->name, &at);
+        w.path.n = 0;
+        w.column_n = strlen(column->name);
+        if (w.begin == w.end)
+            field += fby__write_field_count(column);
+        else if (w.column_n && fby__buf_put(&w.path, column->name, w.column_n) != 0)
+            status = no_memory(err);
+        else
+            status = add_field(&w, column, FBY__LEVEL_STRUCT, &field, out, err);
+    }
+    fby__buf_fini(&w.path);
+    return status;
+}
+
+/* The path, which leads to schema, goes on to the field that is *io_left fields behind it. 1: there; 0: not in here; -1: no memory. */
+static int extend_path(const struct ArrowSchema *schema, fby__contents_level in, int64_t *io_left, fby__buf *path)
+{
+    const fby__contents_level level = fby__contents_level_of(schema->format, in);
+    const size_t path_n = path->n;
+    int found = (*io_left)-- == 0;
+    for (int64_t i = 0; found == 0 && i < schema->n_children; i++) {
+        path->n = path_n;
+        found = put_step(path, level, schema, i) != 0 ? -1 : 0;
+        if (found == 0)
+            found = extend_path(schema->children[i], level, io_left, path);
+    }
+    return found;
+}
+
+int fby__pack_field_path(const fby__pack *p, int64_t field, fby__buf *out)
+{
+    int found = 0;
+    for (int64_t i = 0; found == 0 && i < p->schema.n_children; i++) {
+        const char *name = p->schema.children[i]->name;
+        out->n = 0;
+        found = fby__buf_put(out, name, strlen(name) + 1) != 0 ? -1 : 0; /* with its NUL, for a name may be empty */
+        out->n -= found == 0;
+        if (found == 0)
+            found = extend_path(p->schema.children[i], FBY__LEVEL_STRUCT, &field, out);
+    }
+    return found == 1 ? 0 : -1;
 }
 
 fby_status fby__pack_attributes_of_file(const fby__pack *p, uint32_t file, fby__pack_attributes *out, fby_error *err)
 {
     fby_contents *c = NULL;
-    size_t at = 0;
-    fby_status status = fby__dataset_said(p->ds, file, &c, err);
-    if (status == FBY_E_UNSUPPORTED || status == FBY_E_FORMAT) { /* CSV says nothing; of what is damaged, packing names what it needs */
-        fby__error_clear(err);
+    fby_error found = {.file_offset = -1};
+    const char *name = fby__dataset_facts(p->ds, file).name;
+    fby_status status = fby__dataset_said(p->ds, file, &c, &found);
+    if (status == FBY_E_FORMAT) /* rows may be whole: packing names what it needs */
+        (void)snprintf(out->note, sizeof out->note, "what '%.120s' says of itself is left out: %.300s", name, found.message);
+    if (status == FBY_E_FORMAT || status == FBY_E_UNSUPPORTED) /* the latter: CSV says nothing */
         return FBY_OK;
-    }
+    if (status != FBY_OK && err)
+        *err = found;
     said_by s = {.p = p, .file = file};
     if (status == FBY_OK)
         status = compare_columns(&s, fby_contents_object(c, 0), err);
     if (status == FBY_OK)
-        status = add_object(&s, fby_contents_object(c, 0), -1, out, err);
-    for (int64_t i = 0; status == FBY_OK && i < p->schema.n_children; i++) {
-        const fby_object *o = object_of(c, p->schema.children[i]->name, &at);
-        if (o)
-            status = add_object(&s, o, i, out, err);
-    }
+        status = add_object(&s, fby_contents_object(c, 0), NULL, -1, false, out, err);
+    if (status == FBY_OK)
+        status = add_columns(&s, c, out, err);
+    const char *note = status == FBY_OK ? fby_contents_note(c, 0) : NULL;
+    if (note)
+        (void)snprintf(out->note, sizeof out->note, "'%.120s': %s", name, note);
     fby_contents_close(c);
     return status;
 }
@@ -235,7 +340,7 @@ void fby__pack_attributes_fini(fby__pack_attributes *a)
  *     bytes of what follows          u64
  *     how many attributes            u64
  *     what was left out              text; texts end with a NUL
- *     each: column, dtype, numbers   u64, u64, u64
+ *     each: field, dtype, numbers    u64, u64, u64
  *           is it one number         u64
  *           name, text               texts
  *           the numbers
@@ -252,7 +357,7 @@ fby_status fby__pack_attributes_put(const fby__pack *p, fby__buf *out, fby_error
     int failed = fby__buf_put(out, &n, sizeof n) | fby__buf_put(out, &n, sizeof n) | put_text(out, all->note);
     for (size_t i = 0; i < all->n && !failed; i++) {
         const fby__write_attribute *a = &all->list[i];
-        const uint64_t numbers[] = {(uint64_t)a->column, (uint64_t)a->dtype, a->n, a->is_scalar};
+        const uint64_t numbers[] = {(uint64_t)a->field, (uint64_t)a->dtype, a->n, a->is_scalar};
         failed = fby__buf_put(out, numbers, sizeof numbers) | put_text(out, a->name) | put_text(out, a->text);
         if (!failed && a->dtype != FBY_DTYPE_NONE)
             failed = fby__buf_put(out, a->data, (size_t)a->n * fby_dtype_bytes(a->dtype));
@@ -287,19 +392,19 @@ static bool parse_text(fby__bytes *from, const char **out)
 }
 
 /* Behind the one before it, and of a kind that a source's may be of. */
-static bool parse_one(const fby__pack *p, fby__bytes *from, int64_t *column, fby__write_attribute *out, size_t *out_bytes)
+static bool parse_one(int64_t n_fields, fby__bytes *from, int64_t *field, fby__write_attribute *out, size_t *out_bytes)
 {
     uint64_t of, dtype, scalar;
     if (!parse_number(from, &of) || !parse_number(from, &dtype) || !parse_number(from, &out->n) || !parse_number(from, &scalar) ||
         !parse_text(from, &out->name) || !parse_text(from, &out->text))
         return false;
-    out->column = (int64_t)of;
+    out->field = (int64_t)of;
     out->dtype = (fby_dtype)dtype;
     out->is_scalar = scalar != 0;
     const bool text = dtype == FBY_DTYPE_NONE, number = !text && dtype <= FBY_FLOAT64 && is_number(out->dtype);
-    const bool fits = out->column >= *column && out->column < p->schema.n_children && *out->name && out->n >= 1 && out->n <= MOST_NUMBERS &&
-                      scalar <= 1 && (out->n == 1 || (number && !scalar)) && (text || number);
-    *column = out->column;
+    const bool fits = out->field >= *field && out->field < n_fields && *out->name && out->n >= 1 && out->n <= MOST_NUMBERS && scalar <= 1 &&
+                      (out->n == 1 || (number && !scalar)) && (text || number);
+    *field = out->field;
     *out_bytes = number ? (size_t)out->n * fby_dtype_bytes(out->dtype) : 0;
     return fits && (out->data = fby__bytes_next(from, *out_bytes));
 }
@@ -311,7 +416,8 @@ fby_status fby__pack_attributes_read(fby__pack *p, fby__bytes from, bool *out_ok
     const size_t hash = sizeof(fby__hash128);
     const char *note = "";
     uint64_t n = 0;
-    int64_t column = -1;
+    int64_t field = -1;
+    const int64_t n_fields = fby__write_field_count(&p->schema) - 1;
     *out_ok = from.n >= hash && fby__hash_follows(from.data, from.n - hash);
     from.n -= *out_ok ? hash : 0;
     *out_ok = *out_ok && parse_number(&from, &n) && parse_text(&from, &note) && strlen(note) < sizeof all.note;
@@ -319,7 +425,7 @@ fby_status fby__pack_attributes_read(fby__pack *p, fby__bytes from, bool *out_ok
     for (uint64_t i = 0; status == FBY_OK && *out_ok && i < n; i++) {
         fby__write_attribute one = {.n = 0};
         size_t bytes = 0;
-        *out_ok = parse_one(p, &from, &column, &one, &bytes);
+        *out_ok = parse_one(n_fields, &from, &field, &one, &bytes);
         if (*out_ok)
             status = fby__pack_attributes_add(&all, one, bytes, err);
     }

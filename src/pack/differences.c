@@ -4,7 +4,7 @@
  *
  * Two kinds of differences are errors, because one column would hold numbers that mean two things: other units or another calendar, and, where
  * numbers are packed as they are stored, another scale or fill value, or none. A file that states no units leaves open what its numbers are:
- * the pack does, too.
+ * the pack does, too. Whether two units mean the same (degC, celsius) is not known here: who knows says that the first file's hold of all.
  *
  * Files are compared with the first one, whose attributes are those that may stay. What it does not say is kept beside them, with the first
  * file that says it: that is what others are compared with then. So it does not matter in which order they come.
@@ -22,15 +22,19 @@
 #define NO_FILE UINT32_MAX
 #define NAMED 4u      /* attributes that a note names */
 #define NAMED_LOST 2u /* and of those that no pack can say */
+#define NAME_BYTES 104u
 
 typedef fby__write_attribute attribute;
 
 typedef struct fby__pack_comparison {
     pthread_mutex_t lock;
-    uint32_t *differs; /* owned; of each that the first file says: the first file that says something else, or nothing; or NO_FILE */
-    fby__pack_attributes later; /* what the first file does not say, by column */
+    uint32_t *differs;   /* owned; of each that the first file says: the first file that says something else, or nothing; or NO_FILE */
+    uint32_t *overruled; /* owned; the same of those that stay nevertheless: units of the first file, where these are asked for */
+    fby__pack_attributes later; /* what the first file does not say, by field */
     uint32_t *says;             /* owned; of each of these: the first file that says it */
     size_t cap_says;
+    uint32_t noted; /* the first file of which something is not even known, or NO_FILE; what, is in note */
+    char note[sizeof((fby__pack_attributes){0}.note)];
 } fby__pack_comparison;
 
 /* ---- two files ---- */
@@ -66,8 +70,7 @@ static bool is_standard(const attribute *a) { return strcmp(a->text, "standard")
 static bool says_the_same(const attribute *a, const attribute *b)
 {
     const fby__bytes x = bare_text(a), y = bare_text(b);
-    return (x.n == y.n && memcmp(x.data, y.data, x.n) == 0) ||
-           (a->column < 0 && has_name(a, "pandas") && same_but_length(a->text, b->text));
+    return (x.n == y.n && memcmp(x.data, y.data, x.n) == 0) || (a->field < 0 && has_name(a, "pandas") && same_but_length(a->text, b->text));
 }
 
 /* A scale as good as none. */
@@ -86,11 +89,24 @@ static bool changes_nothing(const attribute *a)
 /* b: what the other file says instead; NULL = nothing. */
 static bool means_another(const attribute *a, const attribute *b)
 {
-    if (a->column < 0)
+    if (a->field < 0)
         return false;
     if (fby__pack_is_encoding(a->name))
         return !changes_nothing(a) || (b && !changes_nothing(b));
     return is_unit(a) && b && !(has_name(a, "calendar") && is_standard(a) && is_standard(b)); /* two names of one calendar, as CF has it */
+}
+
+/* The name of a field as contents have it; of a long one the last `most` bytes, at most 96. */
+static const char *name_of(const fby__pack *p, int64_t field, size_t most, char out[NAME_BYTES])
+{
+    fby__buf path = {0};
+    const bool found = fby__pack_field_path(p, field, &path) == 0, cut = found && path.n > most;
+    size_t at = cut ? path.n - most : 0; /* what lies in one group, or one column, differs at its end */
+    while (found && at < path.n && (path.data[at] & 0xC0) == 0x80)
+        at++;
+    (void)snprintf(out, NAME_BYTES, "%s%.*s", cut ? "…" : "", found ? (int)(path.n - at) : 0, found ? (const char *)path.data + at : "");
+    fby__buf_fini(&path);
+    return out;
 }
 
 /* one, other: files that say a, and b or nothing. */
@@ -99,28 +115,30 @@ static fby_status fail_differs(const fby__pack *p, const attribute *a, const att
     if (b && other < one)
         return fail_differs(p, b, a, other, one, err);
     const char *names[] = {fby__dataset_facts(p->ds, one).name, fby__dataset_facts(p->ds, other).name};
-    return fby__fail(
-        err, FBY_E_SCHEMA,
-        "column '%.100s' has %s '%.60s' in '%.150s', and %s%.60s%s in '%.150s': its numbers would mean two things in one column. "
-        "Leave it out, or pack it among outputs, whose numbers are packed as they are%s",
-        p->schema.children[a->column]->name, a->name, a->text, names[0], b ? "'" : "", b ? b->text : "none", b ? "'" : "", names[1],
-        fby__pack_is_encoding(a->name) && fby__dataset_stored_values(p->ds) ? "; or open the source without stored_values" : "");
+    const bool encoding = fby__pack_is_encoding(a->name);
+    char name[NAME_BYTES];
+    return fby__fail(err, FBY_E_SCHEMA,
+                     "column '%s' has %s '%.60s' in '%.150s', and %s%.60s%s in '%.150s': its numbers would mean two things in one column. "
+                     "%seave it out, or pack it among outputs, whose numbers are packed as they are%s",
+                     name_of(p, a->field, 96, name), a->name, a->text, names[0], b ? "'" : "", b ? b->text : "none", b ? "'" : "", names[1],
+                     encoding ? "L" : "If both mean the same, units=first keeps the first file's; else l",
+                     encoding && fby__dataset_stored_values(p->ds) ? "; or open the source without stored_values" : "");
 }
 
-/* Of a list by column, the range of one. */
-static size_t end_of_column(const fby__pack_attributes *all, size_t begin, int64_t column)
+/* Of a list by field, the range of one. */
+static size_t end_of_field(const fby__pack_attributes *all, size_t begin, int64_t field)
 {
-    while (begin < all->n && all->list[begin].column <= column)
+    while (begin < all->n && all->list[begin].field <= field)
         begin++;
     return begin;
 }
 
-static size_t begin_of_column(const fby__pack_attributes *all, int64_t column)
+static size_t begin_of_field(const fby__pack_attributes *all, int64_t field)
 {
     size_t low = 0, high = all->n;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        if (all->list[middle].column < column)
+        if (all->list[middle].field < field)
             low = middle + 1;
         else
             high = middle;
@@ -141,7 +159,7 @@ static const attribute *find(const fby__pack_attributes *all, size_t begin, size
     return NULL;
 }
 
-/* In the order of columns and names, whichever file comes first. */
+/* In the order of fields and names, whichever file comes first. */
 static fby_status insert_later(fby__pack_comparison *c, size_t at, const attribute *a, uint32_t file, fby_error *err)
 {
     fby__pack_attributes *later = &c->later;
@@ -149,7 +167,7 @@ static fby_status insert_later(fby__pack_comparison *c, size_t at, const attribu
     if (fby__grow((void **)&c->says, &c->cap_says, later->n, sizeof *c->says) != 0)
         return fby__fail_nomem(err, "a pack's attributes");
     const attribute added = later->list[later->n - 1];
-    while (at < later->n - 1 && later->list[at].column == added.column && strcmp(later->list[at].name, added.name) < 0)
+    while (at < later->n - 1 && later->list[at].field == added.field && strcmp(later->list[at].name, added.name) < 0)
         at++;
     memmove(later->list + at + 1, later->list + at, (later->n - 1 - at) * sizeof added);
     memmove(c->says + at + 1, c->says + at, (later->n - 1 - at) * sizeof *c->says);
@@ -158,37 +176,45 @@ static fby_status insert_later(fby__pack_comparison *c, size_t at, const attribu
     return FBY_OK;
 }
 
+static void count_file(uint32_t *io_first, uint32_t file) { *io_first = file < *io_first ? file : *io_first; }
+
+static bool keeps_first_units(const fby__pack *p, const attribute *a)
+{
+    return p->o->units == FBY_PACK_UNITS_FIRST && a->field >= 0 && is_unit(a);
+}
+
 /* What the first file does not say. */
 static fby_status compare_later(fby__pack *p, const attribute *a, uint32_t file, fby_error *err)
 {
     fby__pack_comparison *c = p->attributes.comparison;
-    const size_t begin = begin_of_column(&c->later, a->column), end = end_of_column(&c->later, begin, a->column);
+    const size_t begin = begin_of_field(&c->later, a->field), end = end_of_field(&c->later, begin, a->field);
     size_t at = begin;
     if (fby__pack_is_encoding(a->name) && means_another(a, NULL))
         return fail_differs(p, a, NULL, file, 0, err);
     const attribute *known = find(&c->later, begin, end, a->name, &at);
     if (!known)
         return insert_later(c, begin, a, file, err);
-    if (!says_the_same(a, known) && means_another(a, known))
+    if (!says_the_same(a, known) && means_another(a, known) && !keeps_first_units(p, a))
         return fail_differs(p, a, known, file, c->says[at], err);
-    c->says[at] = file < c->says[at] ? file : c->says[at];
+    count_file(&c->says[at], file);
     return FBY_OK;
 }
 
-/* Attributes [begin, end) of a column in the first file, [b, b_end) in another. */
-static fby_status compare_column(fby__pack *p, size_t begin, size_t end, const fby__pack_attributes *other, size_t b, size_t b_end,
-                                 uint32_t file, fby_error *err)
+/* Attributes [begin, end) of a field in the first file, [b, b_end) in another. */
+static fby_status compare_field(fby__pack *p, size_t begin, size_t end, const fby__pack_attributes *other, size_t b, size_t b_end,
+                                uint32_t file, fby_error *err)
 {
     fby__pack_attributes *first = &p->attributes;
-    uint32_t *differs = first->comparison->differs;
+    fby__pack_comparison *c = first->comparison;
     size_t at = b;
     for (size_t i = begin; i < end; i++) {
         const attribute *a = &first->list[i], *found = find(other, b, b_end, a->name, &at);
         if (found && says_the_same(a, found))
             continue;
-        if (means_another(a, found))
+        const bool stays = keeps_first_units(p, a);
+        if (!stays && means_another(a, found))
             return fail_differs(p, a, found, 0, file, err);
-        differs[i] = file < differs[i] ? file : differs[i];
+        count_file(stays ? &c->overruled[i] : &c->differs[i], file);
     }
     at = begin;
     for (size_t i = b; i < b_end; i++)
@@ -201,11 +227,11 @@ static fby_status compare(fby__pack *p, const fby__pack_attributes *other, uint3
 {
     const fby__pack_attributes *first = &p->attributes;
     for (size_t a = 0, b = 0; a < first->n || b < other->n;) {
-        int64_t column = a < first->n ? first->list[a].column : INT64_MAX;
-        if (b < other->n && other->list[b].column < column)
-            column = other->list[b].column;
-        const size_t a_end = end_of_column(first, a, column), b_end = end_of_column(other, b, column);
-        FBY__TRY(compare_column(p, a, a_end, other, b, b_end, file, err));
+        int64_t field = a < first->n ? first->list[a].field : INT64_MAX;
+        if (b < other->n && other->list[b].field < field)
+            field = other->list[b].field;
+        const size_t a_end = end_of_field(first, a, field), b_end = end_of_field(other, b, field);
+        FBY__TRY(compare_field(p, a, a_end, other, b, b_end, file, err));
         a = a_end;
         b = b_end;
     }
@@ -221,6 +247,14 @@ static fby_status begin_comparing(fby__pack *p, uint32_t n_workers, void **out, 
     return FBY_OK;
 }
 
+static void keep_note(fby__pack_comparison *c, const char *note, uint32_t file)
+{
+    if (*note && file < c->noted) {
+        c->noted = file;
+        memcpy(c->note, note, strlen(note) + 1);
+    }
+}
+
 static fby_status compare_file(void *worker, uint64_t file, fby_error *err)
 {
     fby__pack *p = worker;
@@ -230,6 +264,7 @@ static fby_status compare_file(void *worker, uint64_t file, fby_error *err)
     if (status == FBY_OK) {
         (void)pthread_mutex_lock(&p->attributes.comparison->lock);
         status = compare(p, &other, (uint32_t)file, err);
+        keep_note(p->attributes.comparison, other.note, (uint32_t)file);
         (void)pthread_mutex_unlock(&p->attributes.comparison->lock);
     }
     fby__pack_attributes_fini(&other);
@@ -271,21 +306,44 @@ static void put(note *to, const char *fmt, ...)
     to->n = n < 0 ? to->n : (size_t)n < to->room - to->n ? to->n + (size_t)n : to->room - 1;
 }
 
+/* Between what was said and what comes. */
+static void put_next(note *to)
+{
+    if (to->n)
+        put(to, "; ");
+}
+
 /* More than `most` are counted, not named. */
 static void put_name(note *to, const fby__pack *p, const attribute *a, size_t most)
 {
-    const char *column = a->column < 0 ? "" : p->schema.children[a->column]->name;
+    char name[NAME_BYTES];
+    if (to->all == 0)
+        put_next(to);
     if (to->all++ >= most)
         return;
-    put(to, "%s'%.24s'%s%.24s%s", to->named++ ? ", " : "", a->name, *column ? " of '" : "", column, *column ? "'" : "");
+    put(to, "%s'%.24s'", to->named++ ? ", " : "", a->name);
+    if (a->field >= 0)
+        put(to, " of '%s'", name_of(p, a->field, 24, name));
 }
 
-static void put_more(note *to)
+/* What was named is said so. */
+static void put_rest(note *to, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void put_rest(note *to, const char *fmt, ...)
 {
+    char text[200];
+    va_list args;
+    if (to->all == 0)
+        return;
     if (to->all > to->named)
         put(to, " and %zu more", to->all - to->named);
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args); /* cut, as the note is */
+    va_end(args);
+    put(to, ": %s", text);
     to->all = to->named = 0;
 }
+
+static const char *file_name(const fby__pack *p, uint32_t file) { return file == NO_FILE ? "" : fby__dataset_facts(p->ds, file).name; }
 
 static void note_differences(note *to, const fby__pack *p)
 {
@@ -295,51 +353,56 @@ static void note_differences(note *to, const fby__pack *p)
     for (size_t i = 0; i < all->n; i++)
         if (c->differs[i] != NO_FILE) {
             put_name(to, p, &all->list[i], NAMED);
-            file = c->differs[i] < file ? c->differs[i] : file;
+            count_file(&file, c->differs[i]);
         }
     for (size_t i = 0; i < c->later.n; i++) {
         put_name(to, p, &c->later.list[i], NAMED);
-        file = c->says[i] < file ? c->says[i] : file;
+        count_file(&file, c->says[i]);
     }
-    put_more(to);
-    if (file != NO_FILE)
-        put(to, ": left out, as the source's files do not say the same; the first that differs is '%.120s'",
-            fby__dataset_facts(p->ds, file).name);
+    put_rest(to, "left out, as the source's files do not say the same; the first that differs is '%.120s'", file_name(p, file));
+    file = NO_FILE;
+    for (size_t i = 0; i < all->n; i++)
+        if (c->overruled[i] != NO_FILE && all->list[i].n) {
+            put_name(to, p, &all->list[i], NAMED);
+            count_file(&file, c->overruled[i]);
+        }
+    put_rest(to, "as the first file has it, though others differ; the first is '%.120s'", file_name(p, file));
+}
+
+static bool is_column(const fby__pack *p, int64_t field)
+{
+    int64_t at = 0;
+    for (int64_t i = 0; at < field && i < p->schema.n_children; i++)
+        at += fby__write_field_count(p->schema.children[i]);
+    return at == field;
 }
 
 /* What can be written, and no file contradicts. */
 static void drop(fby__pack *p, note *to)
 {
     fby__pack_attributes *all = &p->attributes;
-    const size_t before = to->n;
     size_t n = 0;
+    bool inside = false; /* of a column */
     for (size_t i = 0; i < all->n; i++) {
-        if (all->comparison && all->comparison->differs[i] != NO_FILE)
+        if (all->comparison->differs[i] != NO_FILE)
             continue;
         if (all->list[i].n) {
             all->list[n++] = all->list[i];
             continue;
         }
-        if (to->all == 0 && before)
-            put(to, "; ");
         put_name(to, p, &all->list[i], NAMED_LOST);
+        inside |= all->list[i].field >= 0 && !is_column(p, all->list[i].field);
     }
     all->n = n;
-    const bool lost = to->all != 0;
-    put_more(to);
-    if (lost)
-        put(to, ": left out, as a pack keeps single texts in UTF-8 and up to 1,024 numbers");
+    put_rest(to, "left out, as a pack keeps single texts in UTF-8 and up to 1,024 numbers%s",
+             inside && p->format == FBY__WRITE_HDF5 ? ", in HDF5 of whole columns" : "");
 }
 
-static fby_status compare_all(fby__pack *p, fby__pack_comparison *c, fby_error *err)
+static fby_status compare_all(fby__pack *p, fby_error *err)
 {
-    fby__pack_attributes *all = &p->attributes;
-    c->differs = fby__calloc(all->n + 1, sizeof *c->differs);
-    if (!c->differs)
-        return fby__fail_nomem(err, "a pack's attributes");
-    for (size_t i = 0; i < all->n; i++)
-        c->differs[i] = NO_FILE;
-    all->comparison = c;
+    fby__pack_comparison *c = p->attributes.comparison;
+    if (fby__dataset_file_count(p->ds) < 2)
+        return FBY_OK;
     (void)pthread_mutex_init(&c->lock, NULL);
     const fby_status status = fby__pack_crew_run(p, &compare_phase, 1, fby__dataset_file_count(p->ds), err);
     (void)pthread_mutex_destroy(&c->lock);
@@ -349,18 +412,30 @@ static fby_status compare_all(fby__pack *p, fby__pack_comparison *c, fby_error *
 fby_status fby__pack_differences_drop(fby__pack *p, fby_error *err)
 {
     fby__pack_attributes *all = &p->attributes;
-    fby__pack_comparison c = {.differs = NULL};
+    fby__pack_comparison c = {.noted = NO_FILE};
     note said = {.text = all->note, .room = sizeof all->note};
-    const bool several = fby__dataset_file_count(p->ds) > 1;
-    const fby_status status = several ? compare_all(p, &c, err) : FBY_OK;
+    c.differs = fby__malloc((all->n + 1) * sizeof *c.differs);
+    c.overruled = fby__malloc((all->n + 1) * sizeof *c.overruled);
+    fby_status status = c.differs && c.overruled ? FBY_OK : fby__fail_nomem(err, "a pack's attributes");
+    for (size_t i = 0; status == FBY_OK && i < all->n; i++)
+        c.differs[i] = c.overruled[i] = NO_FILE;
+    all->comparison = &c;
+    keep_note(&c, all->note, 0);
+    all->note[0] = 0;
+    if (status == FBY_OK)
+        status = compare_all(p, err);
     if (status == FBY_OK) {
-        if (several)
-            note_differences(&said, p);
+        note_differences(&said, p);
         drop(p, &said);
+        if (c.noted != NO_FILE) {
+            put_next(&said);
+            put(&said, "%s", c.note);
+        }
         fby__make_printable(all->note, sizeof all->note, said.n + 1 == said.room);
     }
     all->comparison = NULL;
     fby__free(c.differs);
+    fby__free(c.overruled);
     fby__free(c.says);
     fby__pack_attributes_fini(&c.later);
     return status;

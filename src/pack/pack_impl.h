@@ -75,11 +75,11 @@ typedef struct fby__pack_sum {
 /** What the source says of itself and its columns. */
 typedef struct fby__pack_attributes {
     bool known;
-    /* owned: of the file, then of one column after the other. Until all is compared n is 0 where it cannot be written */
+    /* owned: of the file, then of one field after the other. Until all is compared n is 0 where it cannot be written */
     fby__write_attribute *list;
     size_t n, cap;
     fby__arena memory;                       /* what the list points to */
-    char note[600];                          /* what was left out; "" = nothing */
+    char note[600];                          /* what was left out; "" = nothing. Of one file, what it could not even say */
     struct fby__pack_comparison *comparison; /* borrowed, while files are compared: differences.c */
 } fby__pack_attributes;
 
@@ -195,6 +195,8 @@ fby_status fby__pack_attributes_read(fby__pack *p, fby__bytes from, bool *out_ok
 void fby__pack_attributes_fini(fby__pack_attributes *a);
 /** A copy of it, with so many bytes of numbers, behind the others. */
 fby_status fby__pack_attributes_add(fby__pack_attributes *all, fby__write_attribute one, size_t bytes, fby_error *err);
+/** The path of a field of the pack, of a file's contents. Nonzero: no memory, or no such field. */
+int fby__pack_field_path(const fby__pack *p, int64_t field, fby__buf *out);
 /** Does it say how numbers are stored: _FillValue, scale_factor? */
 bool fby__pack_is_encoding(const char *name);
 

@@ -110,6 +110,7 @@ fby_status fby__pack_describe(fby__pack *p, bool manifest, fby_error *err)
     failed |= put_member(b, "shuffle", p->order.shuffled ? "full" : "none");
     failed |= put_number(b, "seed", p->o->seed);
     failed |= p->keys ? put_member(b, "by", p->o->by) | put_keys(b, p) : 0;
+    failed |= p->o->units == FBY_PACK_UNITS_FIRST ? put_member(b, "units", "first") : 0;
     failed |= put_member(b, "format", p->extension);
     failed |= put_member(b, "codec", p->codec);
     failed |= put_number(b, "rows", p->rows);

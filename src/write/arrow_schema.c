@@ -75,18 +75,26 @@ static type type_of(const struct ArrowSchema *schema)
 
 enum { FIELD_NAME, FIELD_NULLABLE, FIELD_TYPE_TYPE, FIELD_TYPE, FIELD_DICTIONARY, FIELD_CHILDREN, FIELD_CUSTOM, FIELD_FIELDS };
 
-/* Attributes of a column, or of the file. */
+/* Attributes of a field, or of the file. */
 typedef struct said {
     const fby__write_attribute *first;
     uint32_t n;
 } said;
 
-static said said_of(const fby__write_options *options, int64_t column)
+/* Fields are put in pre-order, as attributes come. */
+typedef struct fields {
+    const fby__write_options *options;
+    size_t at; /* the next attribute */
+    int64_t field;
+} fields;
+
+static said next_said(fields *f)
 {
-    said s = {.n = 0};
-    for (size_t i = 0; i < options->n_attributes; i++)
-        if (options->attributes[i].column == column && s.n++ == 0)
-            s.first = &options->attributes[i];
+    const fby__write_options *o = f->options;
+    said s = {.first = o->n_attributes ? &o->attributes[f->at] : NULL};
+    for (; f->at < o->n_attributes && o->attributes[f->at].field == f->field; f->at++)
+        s.n++;
+    f->field++;
     return s;
 }
 
@@ -100,16 +108,17 @@ static void put_pairs(fby__fb *b, uint32_t link, const said *s)
     }
 }
 
-static void put_field(fby__fb *b, uint32_t link, const struct ArrowSchema *schema, const said *s)
+static void put_field(fby__fb *b, uint32_t link, const struct ArrowSchema *schema, fields *f)
 {
     const type t = type_of(schema);
+    const said s = next_said(f);
     uint32_t slots[FIELD_FIELDS], type_slots[3];
     const fby__fb_field fields[FIELD_FIELDS] = {[FIELD_NAME] = FBY__FB_OFFSET,
                                                 [FIELD_NULLABLE] = FBY__FB_I8((schema->flags & ARROW_FLAG_NULLABLE) != 0),
                                                 [FIELD_TYPE_TYPE] = FBY__FB_I8(t.member),
                                                 [FIELD_TYPE] = FBY__FB_OFFSET,
                                                 [FIELD_CHILDREN] = FBY__FB_OFFSET,
-                                                [FIELD_CUSTOM] = s->n ? FBY__FB_OFFSET : FBY__FB_NONE};
+                                                [FIELD_CUSTOM] = s.n ? FBY__FB_OFFSET : FBY__FB_NONE};
     fby__fb_table(b, link, fields, FIELD_FIELDS, slots);
     fby__fb_string(b, slots[FIELD_NAME], schema->name ? schema->name : "");
     fby__fb_table(b, slots[FIELD_TYPE], t.fields, t.n, type_slots);
@@ -117,22 +126,21 @@ static void put_field(fby__fb *b, uint32_t link, const struct ArrowSchema *schem
         fby__fb_string(b, type_slots[t.n - 1], t.text);
     const uint32_t children = fby__fb_vector(b, slots[FIELD_CHILDREN], (uint32_t)schema->n_children, 4, 4);
     for (int64_t i = 0; i < schema->n_children; i++)
-        put_field(b, children + 4 * (uint32_t)i, schema->children[i], &(said){.n = 0});
-    if (s->n)
-        put_pairs(b, slots[FIELD_CUSTOM], s);
+        put_field(b, children + 4 * (uint32_t)i, schema->children[i], f);
+    if (s.n)
+        put_pairs(b, slots[FIELD_CUSTOM], &s);
 }
 
 void fby__arrow_put_schema(fby__fb *b, uint32_t link, const struct ArrowSchema *schema, const fby__write_options *options)
 {
     uint32_t slots[3];
-    const said file = said_of(options, -1);
+    fields f = {.options = options, .field = -1};
+    const said file = next_said(&f);
     const fby__fb_field custom = file.n ? FBY__FB_OFFSET : FBY__FB_NONE;
     fby__fb_table(b, link, (fby__fb_field[]){FBY__FB_I16(0), FBY__FB_OFFSET, custom}, 3, slots); /* little-endian, fields */
-    const uint32_t fields = fby__fb_vector(b, slots[1], (uint32_t)schema->n_children, 4, 4);
-    for (int64_t i = 0; i < schema->n_children; i++) {
-        const said column = said_of(options, i);
-        put_field(b, fields + 4 * (uint32_t)i, schema->children[i], &column);
-    }
+    const uint32_t columns = fby__fb_vector(b, slots[1], (uint32_t)schema->n_children, 4, 4);
+    for (int64_t i = 0; i < schema->n_children; i++)
+        put_field(b, columns + 4 * (uint32_t)i, schema->children[i], &f);
     if (file.n)
         put_pairs(b, slots[2], &file);
 }

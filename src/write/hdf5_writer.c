@@ -257,9 +257,8 @@ static fby_status put_text(hdf5_writer *w, uint32_t of, const char *name, const 
     return put_attribute(w, &q, name, text, strlen(text) + 1, err);
 }
 
-static fby_status put_source_attribute(hdf5_writer *w, const fby__write_attribute *a, fby_error *err)
+static fby_status put_source_attribute(hdf5_writer *w, uint32_t of, const fby__write_attribute *a, fby_error *err)
 {
-    const uint32_t of = a->column < 0 ? FBY__H5P_OF_FILE : (uint32_t)a->column;
     if (a->dtype == FBY_DTYPE_NONE)
         return put_text(w, of, a->name, a->text, err);
     fby__h5p_write q = {.column = of, .rank = !a->is_scalar, .dims = {a->n}, .value_bytes = (uint32_t)fby_dtype_bytes(a->dtype)};
@@ -272,8 +271,14 @@ static fby_status hdf5_end(fby__writer *base, const fby__key_value *metadata, si
     hdf5_writer *w = (hdf5_writer *)base;
     for (size_t i = 0; i < n; i++)
         FBY__TRY(put_text(w, FBY__H5P_OF_FILE, metadata[i].key, metadata[i].value, err));
-    for (size_t i = 0; i < w->n_attributes; i++)
-        FBY__TRY(put_source_attribute(w, &w->attributes[i], err));
+    uint32_t column = 0;
+    int64_t field = 0; /* the column's */
+    for (size_t i = 0; i < w->n_attributes; i++) {
+        const fby__write_attribute *a = &w->attributes[i];
+        while (field < a->field)
+            field += fby__write_field_count(w->schema.children[column++]);
+        FBY__TRY(put_source_attribute(w, a->field < 0 ? FBY__H5P_OF_FILE : column, a, err));
+    }
     fby__h5p_write q = {.op = FBY__H5P_END};
     return fby__h5_output_ask(w->program, &q, NULL, 0, err);
 }

@@ -222,11 +222,11 @@ static void put_key_value(fby__thrift_out *t, const char *key, const char *value
     fby__thrift_close(t);
 }
 
-/* Those of columns, which come behind them, are in the Arrow schema. */
+/* Those of fields, which come behind them, are in the Arrow schema. */
 static size_t n_attributes_of_file(const fby__pqw *w)
 {
     size_t n = 0;
-    while (n < w->n_attributes && w->attributes[n].column < 0)
+    while (n < w->n_attributes && w->attributes[n].field < 0)
         n++;
     return n;
 }

@@ -3,6 +3,14 @@
 
 static const fby__write_options none = {0};
 
+int64_t fby__write_field_count(const struct ArrowSchema *column)
+{
+    int64_t n = 1;
+    for (int64_t i = 0; i < column->n_children; i++)
+        n += fby__write_field_count(column->children[i]);
+    return n;
+}
+
 static const fby__writer_ops *const formats[FBY__WRITE_FORMAT_COUNT] = {
     [FBY__WRITE_ARROW] = &fby__writer_arrow, [FBY__WRITE_PARQUET] = &fby__writer_parquet, [FBY__WRITE_HDF5] = &fby__writer_hdf5};
 

@@ -26,9 +26,9 @@ typedef struct fby__byte_sink {
 
 typedef enum fby__write_format { FBY__WRITE_ARROW, FBY__WRITE_PARQUET, FBY__WRITE_HDF5, FBY__WRITE_FORMAT_COUNT } fby__write_format;
 
-/** What is said of the file (column = -1) or of a column: a text; where the format has numbers, and these are some, they. */
+/** What is said of the file or of a field: a text; where the format has numbers, and these are some, they. */
 typedef struct fby__write_attribute {
-    int64_t column; /* of the schema */
+    int64_t field; /* the schema's fields in pre-order: column 0, the fields inside of it, column 1; -1: the file. HDF5 has columns alone */
     const char *name, *text;
     fby_dtype dtype; /* of n numbers; FBY_DTYPE_NONE: it is a text */
     const void *data;
@@ -37,7 +37,7 @@ typedef struct fby__write_attribute {
 } fby__write_attribute;
 
 typedef struct fby__write_options {
-    const fby__write_attribute *attributes; /* by column; borrowed until the writer is freed */
+    const fby__write_attribute *attributes; /* by field; borrowed until the writer is freed */
     size_t n_attributes;
     const char *codec; /* "none", "lz4", "zstd", "snappy" (Parquet alone), "gzip" (HDF5 alone); NULL = none. Borrowed until begin returns */
     int level;         /* of zstd and gzip; 0 = the codec's default */
@@ -54,6 +54,9 @@ typedef struct fby__key_value {
 } fby__key_value;
 
 typedef struct fby__writer fby__writer;
+
+/** How many fields a column is: itself, and those inside of it. */
+int64_t fby__write_field_count(const struct ArrowSchema *column);
 
 /** What begin would refuse, as far as it is known before there are rows. options: NULL = none of them. */
 fby_status fby__writer_check(fby__write_format format, const struct ArrowSchema *schema, const fby__write_options *options, fby_error *err);

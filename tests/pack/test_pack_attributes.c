@@ -38,7 +38,7 @@ static fby_status put(void *file, const void *bytes, size_t n, fby_error *err)
 /* Only HDF5 has numbers, which this test need not have: the plan is given them. */
 static fby_dataset *open_rows(void)
 {
-    static const fby__write_attribute SAID[] = {{.column = -1, .name = "title", .text = "T"}, {.column = 0, .name = "units", .text = "K"}};
+    static const fby__write_attribute SAID[] = {{.field = -1, .name = "title", .text = "T"}, {.field = 0, .name = "units", .text = "K"}};
     const fby__write_options options = {.attributes = SAID, .n_attributes = 2};
     struct ArrowSchema x = {.format = "l", .name = "x"}, *children[] = {&x};
     const struct ArrowSchema table = {.format = "+s", .name = "", .n_children = 1, .children = children};

@@ -62,10 +62,7 @@ def test_long_keys_are_no_work_for_each_other(tmp_path):
         assert {key: value for key, value in ds.attrs.items() if key != "ARROW:schema"} == expected
 
 
-def test_too_many_keys_and_formats_without_any_are_refused(tmp_path):
-    pq.write_table(TABLE.replace_schema_metadata({f"k{i}": "" for i in range(10_001)}), tmp_path / "x.parquet")
-    with fb.open(tmp_path / "x.parquet", cache_dir="") as ds, pytest.raises(fb.UnsupportedError, match="x.parquet.*10001 keys|x.parquet.*10002 keys"):
-        ds.contents()
+def test_formats_without_any_are_refused(tmp_path):
     (tmp_path / "x.csv").write_text("a\n1\n")
     with fb.open(tmp_path / "x.csv", cache_dir="") as ds, pytest.raises(fb.UnsupportedError, match="nothing beyond their table"):
         ds.contents()
@@ -86,6 +83,14 @@ def test_arrow_metadata_that_share_their_bytes_are_damage(tmp_path):
         ds.contents()
 
 
+def write_as(kind, path, table):
+    if kind == "parquet":
+        pq.write_table(table, path)
+    else:
+        with pa.OSFile(str(path), "wb") as sink, (pa.ipc.new_file if kind == "file" else pa.ipc.new_stream)(sink, table.schema) as writer:
+            writer.write_table(table)
+
+
 def columns(path):
     with fb.open(path, cache_dir="") as ds:
         found = ds.contents()
@@ -102,11 +107,7 @@ OF_FIELDS = {"/x": OF_X, "/y/z": OF_Y}
 def test_columns_with_metadata_of_their_own_are_objects(tmp_path, kind):
     table = pa.table({"x": [1.0], "plain": pa.array([1], "i4"), "y/z": ["a"]}).cast(FIELDS)
     path = tmp_path / ("x.parquet" if kind == "parquet" else "x.arrow")
-    if kind == "parquet":
-        pq.write_table(table, path)
-    else:
-        with pa.OSFile(str(path), "wb") as sink, (pa.ipc.new_file if kind == "file" else pa.ipc.new_stream)(sink, table.schema) as writer:
-            writer.write_table(table)
+    write_as(kind, path, table)
     assert columns(path) == (OF_FIELDS, [])
 
 
@@ -121,6 +122,36 @@ def test_a_column_with_too_many_keys_is_left_out_and_noted(tmp_path, kind):
     assert found == {"/a": {"units": "K"}, "/b": {"units": "m"}}
     assert len(notes) == 1 and "10,000 keys" in notes[0]
     assert attrs(tmp_path / "x.arrow") == {"of": "the file"}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "file", "stream"])
+def test_a_file_with_too_many_keys_has_contents_without_them(tmp_path, kind):
+    schema = pa.schema([pa.field("x", pa.int64(), metadata={"units": "K"})], metadata={f"k{i}": "" for i in range(10_001)})
+    path = tmp_path / ("x.parquet" if kind == "parquet" else "x.arrow")
+    write_as(kind, path, pa.table({"x": [1]}).cast(schema))
+    assert columns(path) == ({"/x": {"units": "K"}}, ["metadata of more than 10,000 keys, of the file or of a column, are left out"])
+    assert attrs(path) == {}
+
+
+NESTED = pa.schema([
+    pa.field("s", pa.struct([pa.field("a", pa.float32(), metadata={"units": "K"}), pa.field("b.c", pa.int8()),
+                             pa.field("t", pa.struct([pa.field("u", pa.int8(), metadata={"of": "u"})]))]), metadata={"of": "s"}),
+    pa.field("l", pa.list_(pa.field("element", pa.struct([pa.field("x", pa.float64(), metadata={"units": "m"})]), metadata={"of": "each"}))),
+    pa.field("f", pa.list_(pa.field("item", pa.float32(), metadata={"units": "s"}), 2)),
+    pa.field("m", pa.map_(pa.string(), pa.field("value", pa.int64(), metadata={"units": "kg"}))),
+])  # fmt: skip
+OF_NESTED = {"/s": ("s", {"of": "s"}), "/s.a": ("s", {"units": "K"}), "/s.t.u": ("s", {"of": "u"}), "/l[]": ("l", {"of": "each"}),
+             "/l[].x": ("l", {"units": "m"}), "/f[]": ("f", {"units": "s"}), "/m[].value": ("m", {"units": "kg"})}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["parquet", "file", "stream"])
+def test_fields_inside_of_columns_with_metadata_of_their_own_are_objects(tmp_path, kind):
+    path = tmp_path / ("x.parquet" if kind == "parquet" else "x.arrow")
+    write_as(kind, path, pa.table({name: pa.array([None], NESTED.field(name).type) for name in NESTED.names}, schema=NESTED))
+    with fb.open(path, cache_dir="") as ds:
+        found = ds.contents()
+        assert {name: (found[name].column, dict(found[name].attributes)) for name in found if name != "/"} == OF_NESTED and not found.notes
+        assert found["/l[].x"].kind == "column"
 
 
 def test_an_arrow_schema_that_is_damaged_is_noted(tmp_path):

@@ -136,6 +136,97 @@ def test_metadata_of_columns_stay(tmp_path, source, format):
     assert said_by_columns(tmp_path / "again", source) == expected
 
 
+# ---- of fields inside of columns ----
+
+
+def nested(x_units="K", item_units="m", entry=None):
+    fields = {
+        "i": pa.int64(),
+        "s": pa.struct([pa.field("n", pa.int32()), pa.field("x", pa.float32(), metadata={"units": x_units, "long_name": "temperature"})]),
+        "l": pa.list_(pa.field("item", pa.struct([pa.field("y", pa.float64(), metadata={"units": item_units})]))),
+        "m": pa.map_(pa.string(), pa.field("value", pa.list_(pa.field("item", pa.int8(), metadata={"of": "a list in a map"})))),
+        "f": pa.list_(pa.field("item", pa.float32(), metadata=entry or {"units": "s"}), 2),
+    }
+    return pa.schema(list(fields.items()))
+
+
+def write_nested(folder, kind, *schemas):
+    folder.mkdir()
+    for k, schema in enumerate(schemas):
+        rows = [{"i": i, "s": {"n": i, "x": i / 2}, "l": [{"y": i}] * (i % 3), "m": [("k", [i])], "f": [i, i]} for i in range(k * 20, k * 20 + 20)]
+        table = pa.Table.from_pylist(rows, schema)
+        if kind == "parquet":
+            pq.write_table(table, folder / f"{k}.parquet")
+        else:
+            with pa.OSFile(str(folder / f"{k}.arrow"), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+                writer.write_table(table)
+    return folder
+
+
+def said_inside(field, path=""):
+    """Of each field, by where it lies: what pyarrow reads of its metadata."""
+    said = {k.decode(): v.decode() for k, v in (field.metadata or {}).items() if not k.startswith(b"PARQUET")}
+    below = [field.type.field(i) for i in range(field.type.num_fields)] if pa.types.is_nested(field.type) else []
+    return {**({path + field.name: said} if said else {}), **{k: v for f in below for k, v in said_inside(f, f"{path}{field.name}/").items()}}
+
+
+INSIDE = {"x": {"units": "K", "long_name": "temperature"}, "y": {"units": "m"}, "a list in a map": {"of": "a list in a map"}, "f": {"units": "s"}}
+
+
+@pytest.mark.parametrize("kind", ["arrow", "parquet"])
+@pytest.mark.parametrize("format", ["arrow", "parquet"])
+def test_metadata_of_fields_inside_of_columns_stay(tmp_path, kind, format):
+    source = write_nested(tmp_path / "src", kind, nested(), nested())
+    done = fb.pack(source, tmp_path / "out", format=format, verify=True, columns=["f", "m", "l", "s", "i"])
+    fb.pack(tmp_path / "out", tmp_path / "again", format=kind, seed=3)
+    for folder, written in (("out", format), ("again", kind)):
+        end = "arrow" if written == "arrow" else "parquet"
+        schema = pa.ipc.open_file(tmp_path / folder / "part-00000.arrow").schema if end == "arrow" else pq.read_schema(tmp_path / folder / "part-00000.parquet")
+        said = [(k, v) for field in schema for k, v in said_inside(field).items()]
+        assert sorted(map(str, (v for _, v in said))) == sorted(map(str, INSIDE.values())), said
+        assert {k.split("/")[0]: v for k, v in said}["s"] == INSIDE["x"] and any(k == "s/x" for k, _ in said)
+        assert {k: v for k, v in said if k.startswith("f/")} == {"f/" + schema.field("f").type.field(0).name: INSIDE["f"]}
+    assert done.note is None
+
+
+def test_hdf5_has_no_place_for_them_and_the_note_says_so(tmp_path):
+    source = write_nested(tmp_path / "src", "arrow", nested())
+    done = fb.pack(source, tmp_path / "out", format="hdf5", columns=["f", "i"])
+    assert done.note == "'units' of 'f[]': left out, as a pack keeps single texts in UTF-8 and up to 1,024 numbers, in HDF5 of whole columns"
+    assert said_by_columns(tmp_path / "out", "hdf5") == {"f": {}, "i": {}}
+
+
+@pytest.mark.parametrize("kind", ["arrow", "parquet"])
+def test_numbers_inside_of_columns_that_would_mean_two_things_are_refused(tmp_path, kind):
+    source = write_nested(tmp_path / "x", kind, nested(), nested("degC"))
+    with pytest.raises(fb.SchemaError, match=rf"column 's\.x' has units 'K' in '0\.{kind}', and 'degC' in '1\.{kind}'"):
+        fb.pack(source, tmp_path / "out")
+    source = write_nested(tmp_path / "y", kind, nested(), nested(), nested(item_units="km"))
+    with pytest.raises(fb.SchemaError, match=rf"column 'l\[\]\.y' has units 'm' in '0\.{kind}', and 'km' in '2\.{kind}'"):
+        fb.pack(source, tmp_path / "out")
+    assert fb.pack(source, tmp_path / "s", columns=["s"]).note is None
+    source = write_nested(tmp_path / "z", kind, nested(), nested(entry={"units": "s", "only": "here"}))
+    assert fb.pack(source, tmp_path / "out").note.startswith("'only' of 'f[]': left out, as the source's files do not say the same")
+
+
+# ---- that nobody can keep ----
+
+
+@pytest.mark.parametrize("kind", ["arrow", "parquet"])
+def test_too_many_keys_are_left_out_and_the_note_says_so(tmp_path, kind):
+    many = FIELDS.with_metadata({f"k{i}": "" for i in range(10_001)})
+    write_fields(tmp_path / "src", kind, FIELDS, "0")
+    for name in ("2", "1"):
+        write_fields(tmp_path / "src", kind, many, name)
+    done = fb.pack(tmp_path / "src", tmp_path / "out")
+    end = {"arrow": "arrow", "parquet": "parquet"}[kind]
+    assert f"'1.{end}': metadata of more than 10,000 keys, of the file or of a column, are left out" in done.note and "'license'" in done.note
+    assert said_by_columns(tmp_path / "out", "arrow")["x"] == {"units": "K", "long_name": "Temperatur in Zürich"}
+    (tmp_path / "one").mkdir()
+    (tmp_path / "src" / f"1.{end}").rename(tmp_path / "one" / f"1.{end}")
+    assert fb.pack(tmp_path / "one", tmp_path / "of one").note == f"'1.{end}': metadata of more than 10,000 keys, of the file or of a column, are left out"
+
+
 # ---- of files that do not say the same ----
 
 
@@ -219,6 +310,34 @@ def test_numbers_that_would_mean_two_things_are_refused_by_column_and_file(tmp_p
     assert fb.pack(tmp_path / "src", tmp_path / "n", columns=["n"]).note is None
     fb.pack(tmp_path / "src", tmp_path / "samples", outputs=["x"])
     assert "x" not in said_by_columns(tmp_path / "n", "arrow") and said_by_columns(tmp_path / "samples", "arrow") == {"x": {}}
+
+
+def test_the_units_of_the_first_file_hold_where_they_are_asked_for(tmp_path):
+    (tmp_path / "src").mkdir()
+    units = [{"units": "degC"}, {"units": "celsius"}, {}, {"units": "degC"}]
+    for k, said in enumerate(units):
+        with h5py.File(tmp_path / f"src/{k}.h5", "w") as f:
+            f["x"], f["t"], f["u"] = np.arange(9.0) + k, np.arange(9), np.arange(9)
+            f["x"].attrs.update(said)
+            f["t"].attrs.update({"units": "days since 2000-01-01", "calendar": "noleap" if k == 3 else "365_day"})
+            f["u"].attrs.update({"units": f"unit {k}"} if k else {})
+    with pytest.raises(fb.SchemaError, match="If both mean the same, units=first keeps the first file's"):
+        fb.pack(tmp_path / "src", tmp_path / "out")
+    done = fb.pack(tmp_path / "src", tmp_path / "out", units="first", verify=True)
+    assert done.note == ("'units' of 'u': left out, as the source's files do not say the same; the first that differs is '1.h5'; "
+                         "'calendar' of 't', 'units' of 'x': as the first file has it, though others differ; the first is '1.h5'")  # fmt: skip
+    assert said_by_columns(tmp_path / "out", "arrow") == {"x": {"units": "degC"}, "t": {"units": "days since 2000-01-01", "calendar": "365_day"}, "u": {}}
+    assert sorted(pa.table(fb.open(tmp_path / "out"))["x"].to_pylist()) == sorted(v + k for k in range(4) for v in range(9))
+    assert json.loads((tmp_path / "out/_pack.json").read_text())["units"] == "first"
+    fb.pack_task(tmp_path / "src", tmp_path / "tasks", "plan:0", units="first")
+    with pytest.raises(ValueError, match="it has \"units\": \"first\", and this one only units that are the same"):
+        fb.pack(tmp_path / "src", tmp_path / "tasks")
+    if CLI.exists():
+        pack = [CLI, "pack", tmp_path / "src", "--no-cache", "--to", tmp_path / "cli"]
+        refused = subprocess.run(pack, capture_output=True, text=True, check=False)
+        assert refused.returncode == 1 and "--units first, if both mean the same" in refused.stderr
+        taken = subprocess.run([*pack, "--units", "first"], capture_output=True, text=True, check=True)
+        assert f"forebay: note: {done.note}\n" == taken.stderr and contents(tmp_path / "cli").keys() == contents(tmp_path / "out").keys()
 
 
 # ---- numbers as they are stored ----

@@ -50,8 +50,8 @@ static char unit_letter(fby__flatbuffer *b, const fby__flat_table *t, int64_t ab
     return unit >= 0 && unit < 4 ? "smun"[unit] : '?';
 }
 
-/* fby__malloc'd; NULL: out of memory, or no such type (*out_known). What is out of range is left to the import. */
-static char *format_of(fby__flatbuffer *b, fby__ipc_type kind, const fby__flat_table *t, bool *out_known)
+/* Of types that have no parameters; else NULL. */
+static const char *simple_format(fby__ipc_type kind)
 {
     static const char *const SIMPLE[] = {
         [TYPE_NULL] = "n",        [TYPE_BINARY] = "z",       [TYPE_UTF8] = "u",
@@ -60,7 +60,13 @@ static char *format_of(fby__flatbuffer *b, fby__ipc_type kind, const fby__flat_t
         [TYPE_LARGE_LIST] = "+L", [TYPE_RUN_END] = "+r",     [TYPE_BINARY_VIEW] = "vz",
         [TYPE_UTF8_VIEW] = "vu",  [TYPE_LIST_VIEW] = "+vl",  [TYPE_LARGE_LIST_VIEW] = "+vL",
     };
-    const char *fixed = (unsigned)kind < sizeof SIMPLE / sizeof *SIMPLE ? SIMPLE[kind] : NULL;
+    return (unsigned)kind < sizeof SIMPLE / sizeof *SIMPLE ? SIMPLE[kind] : NULL;
+}
+
+/* fby__malloc'd; NULL: out of memory, or no such type (*out_known). What is out of range is left to the import. */
+static char *format_of(fby__flatbuffer *b, fby__ipc_type kind, const fby__flat_table *t, bool *out_known)
+{
+    const char *fixed = simple_format(kind);
     *out_known = true;
     if (kind == TYPE_INT) {
         fixed = integer_format(b, t);
@@ -294,7 +300,8 @@ fby_status fby__ipc_schema_read(fby__ipc_table *table, fby_error *err)
 
 /* ---- key-value metadata ---- */
 
-#define PAIR_BYTES 16u /* at least, besides its texts: where it is listed, itself, and the lengths of the texts */
+#define MOST_COPIED ((uint64_t)64 << 20) /* as much as a schema's paths */
+#define PAIR_BYTES 16u                   /* at least, besides its texts: where it is listed, itself, and the lengths of the texts */
 
 /* Elements may share their bytes, and writers do not do it. */
 static bool are_too_many(const fby__flatbuffer *b, uint64_t *io_bytes, uint64_t more)
@@ -315,30 +322,68 @@ static fby_status add_pairs(fby__flatbuffer *b, const fby__flat_vector *pairs, u
     return FBY_OK;
 }
 
-/* Those that have metadata of their own, behind what is there. One that has too many is left out: the others, and the file's, are as readable. */
+/* The columns, and what lies in them, field after field. */
+typedef struct visit {
+    fby__flatbuffer *flat;
+    uint64_t *io_bytes;
+    fby_contents *out;
+    fby__buf path;     /* owned: of the field */
+    size_t column_n;   /* of it, the column's name */
+    uint32_t n_fields; /* so far */
+    uint64_t n_copied; /* bytes of names and paths */
+} visit;
+
+/* Of one that has metadata of its own. */
+static fby_status add_field(visit *v, const fby__flat_table *field, fby_error *err)
+{
+    const fby__flat_vector pairs = fby__flat_vector_in(v->flat, field, FIELD_CUSTOM, 4);
+    if (are_too_many(v->flat, v->io_bytes, (uint64_t)pairs.n * PAIR_BYTES))
+        return damaged(err, "a position lies outside of it");
+    if (pairs.n == 0)
+        return FBY_OK;
+    v->n_copied += v->path.n;
+    FBY__TRY(fby__contents_begin_field(v->out, (fby__bytes){v->path.data, v->path.n}, v->column_n, pairs.n, err));
+    return add_pairs(v->flat, &pairs, v->io_bytes, v->out, err);
+}
+
+/* Those that lie in a field, or in the schema, with those in them. */
+static fby_status add_fields(visit *v, const fby__flat_vector *fields, fby__contents_level level, uint32_t depth, fby_error *err)
+{
+    fby__flatbuffer *b = v->flat;
+    if (b->damaged || fields->n > b->n / 8 - v->n_fields) /* a field takes more */
+        return damaged(err, "a position lies outside of it");
+    if (depth > FBY__MAX_LEVEL)
+        return damaged(err, "its columns are nested too deep");
+    v->n_fields += fields->n;
+    const size_t path_n = v->path.n;
+    for (uint32_t i = 0; i < fields->n; i++) {
+        const fby__flat_table field = fby__flat_element(b, fields, i);
+        const fby__bytes name = fby__flat_string(b, &field, FIELD_NAME);
+        const fby__flat_vector below = fby__flat_vector_in(b, &field, FIELD_CHILDREN, 4);
+        const char *format = simple_format((fby__ipc_type)fby__flat_int(b, &field, FIELD_TYPE_TYPE, 1, 0));
+        v->n_copied += name.n;
+        if (b->damaged || v->n_copied > MOST_COPIED)
+            return damaged(err, b->damaged ? "a position lies outside of it" : "its names are too long");
+        v->path.n = path_n;
+        const bool of_schema = depth == 0;
+        if (of_schema ? name.n && fby__buf_put(&v->path, name.data, name.n) : fby__contents_step(&v->path, level, i, name))
+            return no_memory(err);
+        v->column_n = of_schema ? v->path.n : v->column_n;
+        FBY__TRY(add_field(v, &field, err));
+        FBY__TRY(add_fields(v, &below, fby__contents_level_of(format ? format : "+w", level), depth + 1, err));
+    }
+    v->path.n = path_n;
+    return FBY_OK;
+}
+
+/* Behind what is there. One that has too many is left out: the others, and the file's, are as readable. */
 static fby_status add_columns(fby__flatbuffer *b, const fby__flat_table *schema, uint64_t *io_bytes, fby_contents *out, fby_error *err)
 {
-    bool noted = false;
+    visit v = {.flat = b, .io_bytes = io_bytes, .out = out};
     const fby__flat_vector fields = fby__flat_vector_in(b, schema, SCHEMA_FIELDS, 4);
-    if (b->damaged || fields.n > b->n / 8) /* a field takes more */
-        return damaged(err, "a position lies outside of it");
-    for (uint32_t i = 0; i < fields.n; i++) {
-        const fby__flat_table field = fby__flat_element(b, &fields, i);
-        const fby__bytes name = fby__flat_string(b, &field, FIELD_NAME);
-        const fby__flat_vector pairs = fby__flat_vector_in(b, &field, FIELD_CUSTOM, 4);
-        bool there;
-        if (are_too_many(b, io_bytes, pairs.n ? name.n + (uint64_t)pairs.n * PAIR_BYTES : 0))
-            return damaged(err, "a position lies outside of it");
-        if (pairs.n > FBY__CONTENTS_TEXTS && !noted)
-            FBY__TRY(fby__contents_note(out, "metadata of columns that have more than 10,000 keys are left out", err));
-        noted |= pairs.n > FBY__CONTENTS_TEXTS;
-        if (pairs.n == 0 || pairs.n > FBY__CONTENTS_TEXTS)
-            continue;
-        FBY__TRY(fby__contents_begin_column(out, name, pairs.n, &there, err));
-        if (there)
-            FBY__TRY(add_pairs(b, &pairs, io_bytes, out, err));
-    }
-    return FBY_OK;
+    const fby_status status = add_fields(&v, &fields, FBY__LEVEL_STRUCT, 0, err);
+    fby__buf_fini(&v.path);
+    return status;
 }
 
 fby_status fby__ipc_contents_of_message(fby__bytes message, fby_contents *out, fby_error *err)

@@ -224,9 +224,6 @@ static bool names_columns(fby__bytes base64, const fby_field *root)
 
 fby_status fby__pq_contents_of_columns(fby__bytes base64, const fby_field *root, fby_contents *out, fby_error *err)
 {
-    static const char DAMAGED[] = "the Arrow schema among its metadata is damaged: what that says of columns is left out";
-    static const char MANY[] =
-        "a column has more than 10,000 keys in the Arrow schema among its metadata: what that says of columns is left out";
     const size_t n = base64_length(base64), before = out->n;
     const flat f = {.text = base64.data, .n = n < INT32_MAX && is_base64(base64.data, n) ? (uint32_t)(n * 3 / 4) : 0};
     uint8_t *message = fby__malloc((size_t)f.n + 1);
@@ -238,10 +235,10 @@ fby_status fby__pq_contents_of_columns(fby__bytes base64, const fby_field *root,
     fby__free(message);
     if (status != FBY_OK || !names_columns(base64, root))
         out->n = before;
-    if (status != FBY_E_FORMAT && status != FBY_E_UNSUPPORTED)
+    if (status != FBY_E_FORMAT)
         return status;
     fby__error_clear(err);
-    return fby__contents_note(out, status == FBY_E_FORMAT ? DAMAGED : MANY, err);
+    return fby__contents_note(out, "the Arrow schema among its metadata is damaged: what that says of columns is left out", err);
 }
 
 bool fby__pq_mark_durations(fby__bytes base64, fby__schema_element *tree)

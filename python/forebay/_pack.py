@@ -212,6 +212,9 @@ def _refuse_what_holds_samples(source: Any) -> None:
 
 
 def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
+    columns = given.get("columns")
+    if isinstance(columns, Sized) and len(columns) == 0:
+        raise ValueError("columns= is empty: name some, or leave it out for all")
     return {**_options.plain("pack", given), "progress": progress_of(given.get("progress"))}
 
 

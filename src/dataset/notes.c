@@ -90,8 +90,10 @@ static fby_status note_columns(fby_dataset *ds, const uint64_t *files_of, fby_er
     if (ds->seen.n_hidden_columns)
         FBY__TRY(fby__notes_add(ds, err, "the column '%s' comes from the files' names; the column of that name inside the files is hidden",
                                 ds->seen.hidden_column));
-    if (ds->seen.n_duplicate_columns)
+    if (ds->seen.n_duplicate_columns) {
         FBY__TRY(fby__notes_add(ds, err, "the column '%s' is there twice in a file; the first one counts", ds->seen.duplicate_column));
+        FBY__TRY(fby__notes_put(&ds->left_out, err, "'%.200s': the second column of that name in a file", ds->seen.duplicate_column));
+    }
     return FBY_OK;
 }
 

@@ -398,6 +398,20 @@ static void drop(fby__pack *p, note *to)
              inside && p->format == FBY__WRITE_HDF5 ? ", in HDF5 of whole columns" : "");
 }
 
+/* Where all columns are packed: those that no reader has. */
+static void note_columns(const fby__pack *p, note *to)
+{
+    size_t n = 0;
+    while (!p->o->columns && fby_dataset_left_out(p->ds, n))
+        n++;
+    if (n == 0)
+        return;
+    put_next(to);
+    put(to, "not packed: %.250s", fby_dataset_left_out(p->ds, 0));
+    if (n > 1)
+        put(to, "; and %zu more columns", n - 1);
+}
+
 static fby_status compare_all(fby__pack *p, fby_error *err)
 {
     fby__pack_comparison *c = p->attributes.comparison;
@@ -431,6 +445,7 @@ fby_status fby__pack_differences_drop(fby__pack *p, fby_error *err)
             put_next(&said);
             put(&said, "%s", c.note);
         }
+        note_columns(p, &said);
         fby__make_printable(all->note, sizeof all->note, said.n + 1 == said.room);
     }
     all->comparison = NULL;

@@ -274,6 +274,17 @@ void fby__pack_write_files(const fby__pack *p, uint64_t k, uint64_t *out_first, 
     *out_last = p->tasks_are_buckets ? p->write_first[k + 1] : k + 1;
 }
 
+static fby_status check_columns(const fby_pack_opts *o, fby_error *err)
+{
+    if (o->n_columns && !o->columns)
+        return fby__fail(err, FBY_E_ARG, "no columns");
+    for (size_t i = 0; i < o->n_columns; i++)
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(o->columns[i], o->columns[k]) == 0)
+                return fby__fail(err, FBY_E_ARG, "column '%s' is named twice: a reader of the pack would find one of them", o->columns[i]);
+    return FBY_OK;
+}
+
 /* Parquet knows lists alone: what comes back would be of another shape. */
 static fby_status check_shapes(const fby__pack *p, fby_error *err)
 {
@@ -289,10 +300,10 @@ static fby_status check_shapes(const fby__pack *p, fby_error *err)
 fby_status fby__pack_layout(fby__pack *p, fby_error *err)
 {
     const fby_pack_opts *o = p->o;
-    if ((unsigned)o->shuffle > FBY_PACK_SHUFFLE_NONE || (unsigned)o->format > FBY_PACK_HDF5 || (unsigned)o->codec > FBY_PACK_CODEC_GZIP)
-        return fby__fail(err, FBY_E_ARG, "shuffle, format or codec of a pack is none that there is");
-    if (o->n_columns && !o->columns)
-        return fby__fail(err, FBY_E_ARG, "no columns");
+    if ((unsigned)o->shuffle > FBY_PACK_SHUFFLE_NONE || (unsigned)o->format > FBY_PACK_HDF5 || (unsigned)o->codec > FBY_PACK_CODEC_GZIP ||
+        (unsigned)o->units > FBY_PACK_UNITS_FIRST)
+        return fby__fail(err, FBY_E_ARG, "shuffle, format, codec or units of a pack are none that there are");
+    FBY__TRY(check_columns(o, err));
     if (o->columns && p->pipeline)
         return fby__fail(err, FBY_E_ARG, "columns and outputs both say what is packed: give one of them");
     p->format = FORMATS[o->format].format;

@@ -416,3 +416,38 @@ def test_the_plan_alone_reads_what_files_say(tmp_path):
         seen = said[task.name] = set()
         fb.pack_task(src, tmp_path / "out", task, progress=lambda done, total, what: seen.add(what))
     assert [name for name, what in said.items() if "comparing files" in what] == ["plan:0"]
+
+
+# ---- columns that are not there ----
+
+
+def test_columns_that_no_reader_has_are_named(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        f["x"] = np.arange(9)
+        f["gone"], f["lost"] = h5py.SoftLink("/nowhere"), h5py.SoftLink("/nowhere/else")
+    done = fb.pack(tmp_path / "a.h5", tmp_path / "out")
+    assert done.note.startswith("not packed: 'gone': a soft link to nothing") and done.note.endswith("; and 1 more columns")
+    assert fb.pack(tmp_path / "a.h5", tmp_path / "x", columns=["x"]).note is None
+    twice = pa.Table.from_arrays([pa.array([1, 2]), pa.array([3.0, 4.0])], ["a", "a"])
+    with pa.OSFile(str(tmp_path / "b.arrow"), "wb") as sink, pa.ipc.new_file(sink, twice.schema) as writer:
+        writer.write_table(twice)
+    assert fb.pack(tmp_path / "b.arrow", tmp_path / "b").note == "not packed: 'a': the second column of that name in a file"
+
+
+def test_columns_that_make_no_table_are_refused(tmp_path):
+    source = write(floats(10), tmp_path / "src")
+    with pytest.raises(ValueError, match="column 'x1' is named twice"):
+        fb.pack(source, tmp_path / "out", columns=["x1", "i", "x1"])
+    with pytest.raises(ValueError, match="columns= is empty"):
+        fb.pack(source, tmp_path / "out", columns=[])
+    assert not (tmp_path / "out").exists()
+
+
+def test_long_names_are_told_apart_by_their_ends(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as f:
+        for name in ("one", "two"):
+            f[f"a/very/long/group/of/data/sets/{name}"] = np.arange(9)
+            f[f"a/very/long/group/of/data/sets/{name}"].attrs["flags"] = np.array([True, False])
+    note = fb.pack(tmp_path / "a.h5", tmp_path / "out", format="hdf5").note
+    assert note == ("'flags' of '…g/group/of/data/sets/one', 'flags' of '…g/group/of/data/sets/two': left out, as a pack keeps single texts in UTF-8 "
+                    "and up to 1,024 numbers"), note  # fmt: skip

@@ -2,8 +2,9 @@
  * What one file of a data set holds beyond its table. For looking at files.
  *
  * HDF5 and NetCDF-4: every group and dataset, how each is stored and read, and attributes; values of a dataset are read by opening it as a table
- * of its own (fby_open_opts.single). Parquet and Arrow files: a root alone, whose attributes are their key-value metadata, texts by name
- * (of an Arrow file and its schema, the file's first): what made them, such as fby_pack.
+ * of its own (fby_open_opts.single). Parquet and Arrow files: a root, whose attributes are their key-value metadata, texts by name
+ * (of an Arrow file and its schema, the file's first): what made them, such as fby_pack; then the columns that have metadata of their own, and
+ * fields inside of columns that have ("/hits[].x": of a list of structs). Parquet has them in the Arrow schema that Arrow's writers keep there.
  *
  *     fby_contents *c;
  *     fby_contents_open(ds, 0, &c, &err);
@@ -39,10 +40,11 @@ typedef struct fby_attribute {
     bool utf8;                    /* all texts are UTF-8, without a NUL inside; false: bytes of an encoding that nothing states */
 } fby_attribute;
 
-typedef enum fby_object_kind { FBY_OBJECT_GROUP, FBY_OBJECT_ARRAY, FBY_OBJECT_TYPE, FBY_OBJECT_LINK } fby_object_kind;
+/* A column: of Parquet and Arrow files. */
+typedef enum fby_object_kind { FBY_OBJECT_GROUP, FBY_OBJECT_ARRAY, FBY_OBJECT_TYPE, FBY_OBJECT_LINK, FBY_OBJECT_COLUMN } fby_object_kind;
 
 /**
- * A group, dataset (array), named type, or a link that leads nowhere. All memory belongs to the contents.
+ * A group, dataset (array), named type, a link that leads nowhere, or a column. All memory belongs to the contents.
  * Frozen: no field is ever added.
  */
 typedef struct fby_object {
@@ -73,8 +75,8 @@ typedef struct fby_contents fby_contents;
  * Read what file i of the data set holds. Blocks on metadata reads (every chunk index too).
  *
  * @out  [out] owned by the caller: fby_contents_close(). Does not keep the data set.
- * Errors: FBY_E_ARG (no such file), FBY_E_UNSUPPORTED (a format whose files hold nothing beyond their table, such as CSV; more than
- * 10,000 keys), FBY_E_IO, FBY_E_CHANGED, FBY_E_FORMAT, FBY_E_NOMEM. Threads: any. Since: 0.2
+ * Errors: FBY_E_ARG (no such file), FBY_E_UNSUPPORTED (a format whose files hold nothing beyond their table, such as CSV), FBY_E_IO,
+ * FBY_E_CHANGED, FBY_E_FORMAT, FBY_E_NOMEM. Threads: any. Since: 0.2
  */
 FBY_API fby_status fby_contents_open(const fby_dataset *ds, uint64_t file, fby_contents **out, fby_error *err);
 FBY_API void fby_contents_close(fby_contents *contents); /* NULL is fine */

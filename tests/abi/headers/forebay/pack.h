@@ -25,7 +25,7 @@ typedef enum fby_pack_shuffle {
 typedef enum fby_pack_format {
     FBY_PACK_ARROW,   /* Arrow IPC files: rows are used in place */
     FBY_PACK_PARQUET, /* smaller, and read by more tools */
-    FBY_PACK_HDF5     /* numbers, text and arrays of numbers, without nulls; by libhdf5, in the helper program */
+    FBY_PACK_HDF5     /* numbers, text and arrays of numbers, null only among floats, as NaN; by libhdf5, in the helper program */
 } fby_pack_format;
 
 typedef enum fby_pack_codec {
@@ -36,6 +36,12 @@ typedef enum fby_pack_codec {
     FBY_PACK_CODEC_SNAPPY, /* Parquet alone */
     FBY_PACK_CODEC_GZIP    /* HDF5 alone, behind a byte shuffle */
 } fby_pack_codec;
+
+/** What becomes of units and calendars that the source's files state differently; the numbers stay as they are. */
+typedef enum fby_pack_units {
+    FBY_PACK_UNITS_SAME, /* an error, with both files */
+    FBY_PACK_UNITS_FIRST /* those of the first file hold of all: they are "degC" in one file and "celsius" in another. The note names them */
+} fby_pack_units;
 
 /** Options of fby_pack. Set size; zero everything else for the defaults. */
 typedef struct fby_pack_opts {
@@ -68,6 +74,7 @@ typedef struct fby_pack_opts {
      * column has at most 65,536 different ones.
      */
     const char *by;
+    fby_pack_units units;
 } fby_pack_opts;
 
 /** What was done, or would be. */
@@ -88,6 +95,7 @@ typedef struct fby_pack_info {
     uint64_t expected_bytes; /* dry run: about, of the pack's files; else 0 */
     uint64_t expected_ns;    /* dry run: about, what packing takes; else, and where the folder cannot be written, 0 */
     uint64_t keys;           /* by a key: how many values it has; else 0 */
+    char note[600]; /* "", or what files say of themselves and is left out: not all say it alike, or a pack cannot; units of the first */
 } fby_pack_info;
 
 /**
@@ -103,8 +111,8 @@ typedef struct fby_pack_info {
  *
  * Errors: FBY_E_ARG (an option; a folder that holds something else, a pack that is finished, or one that another process is writing),
  * FBY_E_UNSUPPORTED (a column's type, by name; HDF5 without the helper program), FBY_E_CHANGED (the source is not what it was), FBY_E_BUDGET,
- * FBY_E_SCHEMA (no column `by`), FBY_E_FORMAT, FBY_E_IO (err->sys_errno: ENOSPC), FBY_E_CANCELLED, FBY_E_NOMEM,
- * FBY_E_DATA (what verify found; a null in HDF5, or as a key).
+ * FBY_E_SCHEMA (no column `by`; a column that has other units in another file (units), or with stored_values another scale), FBY_E_FORMAT,
+ * FBY_E_IO (err->sys_errno: ENOSPC), FBY_E_CANCELLED, FBY_E_NOMEM, FBY_E_DATA (what verify found; a null in HDF5, or as a key).
  * Threads: any. Blocks: yes. Callbacks: opts->progress, on the calling thread. Since: 0.2
  */
 FBY_API fby_status fby_pack(fby_dataset *ds, const char *to, const fby_pack_opts *opts, fby_pack_info *out, fby_error *err);
@@ -115,7 +123,7 @@ FBY_API fby_status fby_pack(fby_dataset *ds, const char *to, const fby_pack_opts
 typedef enum fby_pack_phase {
     FBY_PACK_PLAN,    /* one task: how many of the others there are */
     FBY_PACK_SCATTER, /* a range of the source into a file of buckets; none without a shuffle or a key */
-    FBY_PACK_WRITE,   /* files of the pack: those of a bucket, or one */
+    FBY_PACK_WRITE,   /* files of the pack: those that begin in a bucket, or one */
     FBY_PACK_FINISH,  /* one task: the final names; with verify, once it has read again whatever no verify task has read */
     FBY_PACK_VERIFY   /* with verify, before finish: a range of the source and one of the pack's files, their rows hashed */
 } fby_pack_phase;

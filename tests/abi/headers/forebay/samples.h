@@ -28,8 +28,9 @@ typedef enum fby_sample_kind {
 } fby_sample_kind;
 
 /**
- * A list of values to compare a column with: either numbers (of dates, times and bools too, in the column's own unit) or strings. For a column of
- * dates or timestamps, strings are dates and times as ISO 8601 writes them: "2001-01-31", "2001-01-31T12:30:15.5", in UTC or with their offset.
+ * A list of values to compare a column with: either numbers (also of bools, and of durations in the column's own unit) or strings. For a column of
+ * dates or timestamps they are strings, as ISO 8601 writes them: "2001-01-31", "2001-01-31T12:30:15.5", in UTC or with their offset; numbers are
+ * refused.
  * Frozen: no field is ever added.
  */
 typedef struct fby_values {
@@ -102,7 +103,7 @@ FBY_API fby_status fby_samples_open(fby_dataset *ds, const fby_samples_opts *opt
 typedef struct fby_bound {
     bool given;
     bool is_real;   /* `real` is meant, not `number` */
-    int64_t number; /* also of dates, times and bools, in the column's own unit */
+    int64_t number; /* as in fby_values */
     double real;
     const char *
         text; /* NULL, or a date or time as in fby_values, in place of the numbers: of a column of dates or timestamps. Borrowed for the call */

@@ -18,8 +18,6 @@
 #include <assert.h>
 #include <string.h>
 
-#define GROWTH_STEPS 3 /* the first phases hold at most 1/8, 1/4, 1/2 of a full one */
-
 /* Blocks, or slices of them, of this epoch. */
 static uint32_t count_units(const fby__epoch *epoch)
 {
@@ -164,9 +162,9 @@ static bool phase_batches(const fby__epoch *epoch, uint64_t length, fby__plan_ph
  */
 static uint64_t phase_aim(const fby__plan *plan, uint32_t stream, uint32_t ordinal)
 {
-    const uint32_t first = plan->phase.no_warmup ? 1 : GROWTH_STEPS;
+    const uint32_t first = plan->phase.no_warmup ? 1 : FBY__PLAN_GROWTH_STEPS;
     if (ordinal < first)
-        return plan->phase.no_warmup ? plan->phase.limit : plan->phase.limit >> (GROWTH_STEPS - ordinal);
+        return plan->phase.no_warmup ? plan->phase.limit : plan->phase.limit >> (FBY__PLAN_GROWTH_STEPS - ordinal);
     const uint32_t less = ordinal == first ? stream : 0;
     return plan->phase.limit - (uint64_t)((unsigned __int128)plan->phase.limit * less / plan->streams);
 }
@@ -178,7 +176,7 @@ double fby__plan_growth_share(const fby__plan *plan)
         return 0;
     if (full / 2 * plan->n_nonzero < plan->n) /* full ones have no more than a block or two either */
         return 0;
-    const uint64_t grown = full - (full >> GROWTH_STEPS); /* 1/8 + 1/4 + 1/2 */
+    const uint64_t grown = full - (full >> FBY__PLAN_GROWTH_STEPS); /* 1/8 + 1/4 + 1/2 */
     return grown < all ? (double)grown / (double)all : 1;
 }
 

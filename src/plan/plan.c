@@ -221,15 +221,12 @@ static fby_status bound_parts(fby__plan *plan, fby_error *err)
         plan->part_most += samples[plan->n_units - 1 - f];
     for (uint32_t f = 0; f < least; f++)
         plan->part_least += samples[f];
-    fby_status status = FBY_OK;
-    if (plan->spans) {
-        uint64_t *spans = samples; /* the same of them */
-        for (uint32_t k = 0; k < plan->n_units; k++)
-            spans[k] = plan->units[k].end - plan->units[k].first;
-        status = fby__sort(spans, plan->n_units, sizeof *spans, compare_samples, err);
-        for (uint32_t k = 0; k < most; k++)
-            plan->by_key.part_spans += spans[plan->n_units - 1 - k];
-    }
+    uint64_t *items = samples; /* the same of them: spans of keys, blocks of files */
+    for (uint32_t k = 0; k < plan->n_units; k++)
+        items[k] = plan->units[k].end - plan->units[k].first;
+    const fby_status status = fby__sort(items, plan->n_units, sizeof *items, compare_samples, err);
+    for (uint32_t k = 0; k < most; k++)
+        plan->part_items += items[plan->n_units - 1 - k];
     fby__free(samples);
     return status;
 }
@@ -401,8 +398,11 @@ static fby_status derive(fby__plan *plan, const fby__plan_opts *o, fby_error *er
     }
     FBY__TRY(check_smallest(plan, err));
     FBY__TRY(fby__plan_diversify(plan, o, err));
-    for (uint32_t b = 0; b < plan->n_blocks; b++)
+    plan->n_slices = plan->slice_samples ? 0 : plan->n_nonzero;
+    for (uint32_t b = 0; plan->slice_samples && b < plan->n_blocks; b++)
         plan->n_slices += fby__plan_slices_of(plan, plan->counts[b]);
+    if (!plan->has_parts || plan->slice_samples)
+        plan->part_items = plan->n_slices;
     if (plan->n_slices > UINT32_MAX - plan->streams)
         return fby__fail(err, FBY_E_ARG, "%" PRIu64 " pieces of blocks are too many: choose fewer files in a batch, or a larger superbatch",
                          plan->n_slices);
@@ -489,17 +489,33 @@ typedef struct sizes {
     uint64_t items, phases, batches; /* batches by rows, else 0 */
 } sizes;
 
+/*
+ * Of n streams. The first phases are small (FBY__PLAN_GROWTH_STEPS), and the one after them is shorter; of the others two in a row have more samples
+ * than one may have, or they are cut at equal distances.
+ */
+static uint64_t phases_of(const fby__plan *plan, uint64_t n, uint64_t items)
+{
+    const uint64_t samples = fby__div_up_u64(plan->part_most, plan->streams) * n;
+    switch (plan->shuffle) {
+    case FBY__SHUFFLE_FULL: return n;
+    case FBY__SHUFFLE_SUPERBATCH: break;
+    case FBY__SHUFFLE_BLOCK:
+    case FBY__SHUFFLE_NONE: return items;
+    }
+    if (plan->whole_streams)
+        return n;
+    if (plan->slice_samples)
+        return fby__min_u64(items, samples / fby__plan_phase_aim(plan, plan->slice_samples) + 2 * n);
+    return fby__min_u64(items, 2 * samples / fby__max_u64(plan->phase.limit, 1) + (FBY__PLAN_GROWTH_STEPS + 3) * n);
+}
+
 static sizes sizes_of(const fby__plan *plan)
 {
-    const bool full = plan->shuffle == FBY__SHUFFLE_FULL,
-               single = plan->shuffle == FBY__SHUFFLE_BLOCK || plan->shuffle == FBY__SHUFFLE_NONE;
-    const uint64_t streams = plan->batch_elements ? plan->streams : plan->n_streams, all = plan->n_slices + plan->streams,
-                   units = full ? all : fby__min_u64(all, 2 * (all * streams / plan->streams + streams)), n = plan->part_most,
-                   grown = 2 * n / fby__max_u64(plan->phase.limit, 1) + 16 * streams;
-    sizes s = {.items = plan->spans ? plan->by_key.part_spans + streams : units,
-               .phases = full     ? streams
-                         : single ? units
-                                  : fby__min_u64(units, grown)};
+    const uint64_t streams = plan->batch_elements ? plan->streams : plan->n_streams, n = plan->part_most,
+                   all = fby__min_u64(plan->part_items + plan->streams, n),
+                   own = plan->spans || plan->shuffle == FBY__SHUFFLE_FULL ? all : 2 * (all * streams / plan->streams + streams);
+    sizes s = {.items = fby__min_u64(all, own)};
+    s.phases = phases_of(plan, streams, s.items);
     /* Two batches in a row have more rows together than one may have, or the first is closed for its samples, or a pool or a stream ends. */
     if (plan->batch_elements)
         s.batches = fby__min_u64(n, 2 * fby__min_u64(n, plan->lengths.total / plan->batch_elements) + n / plan->share +
@@ -516,8 +532,8 @@ uint64_t fby__plan_epoch_bytes(const fby__plan *plan)
     const uint64_t guides = guided ? fby__min_u64(4 * s.items, plan->part_most) + 2 * s.phases : 0;
     return FBY__PLAN_EPOCH_BYTES + s.items * sizeof(fby__plan_item) + guides * sizeof(uint32_t) +
            s.phases * (sizeof(fby__plan_phase) + sizeof(uint32_t)) + plan->n_streams * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t)) +
-           (plan->has_parts || plan->draws.n ? plan->n_blocks * 2 * sizeof(uint64_t) : 0) +
-           plan->by_key.part_spans * sizeof(fby__plan_item) +
+           plan->n_blocks * sizeof(uint64_t) * ((plan->has_parts || plan->draws.n) + (plan->draws.n != 0)) +
+           (plan->spans ? plan->part_items * sizeof(fby__plan_item) : 0) +
            2 * fby__max_u64(s.batches, plan->batch_elements ? 128 : 0) * (sizeof(uint64_t) + sizeof(uint32_t)); /* they grow by doubling */
 }
 

@@ -10,6 +10,8 @@
 #define FBY__PLAN_MAX_BATCH ((uint64_t)1 << 31)   /* a piece counts its samples in 32 bits */
 #define FBY__PLAN_MAX_STREAMS ((uint32_t)1 << 20)
 
+#define FBY__PLAN_GROWTH_STEPS 3u /* the first phases of a stream hold at most 1/8, 1/4, 1/2 of a full one */
+
 /* Second counter of Philox under the user's seed; the first is the epoch. Saved states depend on these numbers. */
 #define FBY__PLAN_DOMAIN_BLOCKS 1u
 #define FBY__PLAN_DOMAIN_SAMPLES 2u
@@ -48,9 +50,8 @@ struct fby__plan {
     fby__plan_span *spans; /* owned, by_key.n_spans, by key: with parts by key; else NULL */
     fby__plan_unit *keys;  /* owned, n_units: with parts by key; else NULL */
     struct {
-        uint32_t *of_block;  /* owned, n_blocks: how many spans each block has */
-        uint64_t hash;       /* of the spans, never 0 */
-        uint64_t part_spans; /* no part has more */
+        uint32_t *of_block; /* owned, n_blocks: how many spans each block has */
+        uint64_t hash;      /* of the spans, never 0 */
         uint32_t n_spans;
     } by_key; /* with parts by key; else zeroed */
     bool has_parts;
@@ -69,6 +70,7 @@ struct fby__plan {
     uint32_t n_files, n_parts;
     const fby__plan_unit *units;    /* what parts are made of: files, or keys */
     uint32_t n_units, part_units;   /* part_units 0: as many parts as asked for */
+    uint64_t part_items;            /* no part has more: spans, or blocks or slices of them; those that streams cut aside */
     uint64_t part_most, part_least; /* samples of the largest and the smallest part that could come; N without parts */
     uint32_t streams;               /* S */
     uint32_t world_size;

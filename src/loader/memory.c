@@ -81,23 +81,19 @@ static uint64_t worst_part(const fby__loader_source *in, const fby__plan *plan)
 {
     uint32_t n_units = 0, most = fby__plan_part_units(plan), n_spans;
     const fby__plan_span *spans = fby__plan_spans(plan, &n_spans);
-    uint64_t total = 0, worst = 0, *units = NULL;
+    uint64_t worst = 0, *units = NULL;
     if (fby__plan_parts(plan) > 1)
         units = fby__calloc(spans ? n_spans : in->n_blocks, sizeof *units);
-    for (uint32_t i = 0; units && i < n_spans; i++) { /* those of a key side by side */
+    if (!units)
+        return in->costs.bytes;              /* also for want of memory: the safe side */
+    for (uint32_t i = 0; i < n_spans; i++) { /* those of a key side by side */
         n_units += i == 0 || spans[i].key != spans[i - 1].key;
         units[n_units - 1] += span_bytes(in, &spans[i]);
     }
-    for (uint32_t b = 0; b < in->n_blocks; b++) {
-        uint64_t bytes = in->cost[b].bytes;
-        total += bytes;
-        if (!units || spans)
-            continue;
+    for (uint32_t b = 0; !spans && b < in->n_blocks; b++) {
         n_units += b == 0 || fby__dataset_block(in->ds, b)->file != fby__dataset_block(in->ds, b - 1)->file;
-        units[n_units - 1] += bytes;
+        units[n_units - 1] += in->cost[b].bytes;
     }
-    if (!units)
-        return total;                                                    /* also for want of memory: the safe side */
     (void)fby__sort(units, n_units, sizeof *units, largest_first, NULL); /* cancelled: fby__loader_budget asks */
     for (uint32_t u = 0; u < n_units && u < most; u++)
         worst += units[u];
@@ -166,12 +162,8 @@ static uint64_t cut_bytes(const fby__loader_source *in, uint64_t streams, uint64
 
 static uint64_t worst_live(const fby__loader_source *in, const fby__plan *plan, weights *w)
 {
-    uint64_t total = worst_part(in, plan), largest = 0, most = 0, live;
-    for (uint32_t b = 0; b < in->n_blocks; b++) {
-        uint64_t bytes = in->cost[b].bytes;
-        largest = fby__max_u64(largest, bytes);
-        most = fby__max_u64(most, in->cost[b].most);
-    }
+    const uint64_t total = worst_part(in, plan), largest = in->costs.largest, most = in->costs.most;
+    uint64_t live;
     const uint64_t streams = fby__plan_own_streams(plan);
     switch (fby__plan_shuffle(plan)) {
     case FBY__SHUFFLE_FULL: return total;
@@ -258,9 +250,9 @@ static uint64_t other_bytes(const fby_loader *l)
 uint64_t fby__loader_all_kept_bytes(const fby_loader *l)
 {
     uint64_t total = 0, moment = 0;
-    for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
-        total += l->memory.cost[b].bytes;
-        moment = fby__max_u64(moment, l->memory.cost[b].load_bytes - l->memory.cost[b].bytes);
+    for (uint32_t i = 0; i < l->n_sources; i++) {
+        total += l->sources[i].costs.bytes;
+        moment = fby__max_u64(moment, l->sources[i].costs.moment);
     }
     return total + 2 * moment + other_bytes(l);
 }
@@ -280,9 +272,11 @@ static uint64_t minimum_of(const fby_loader *l, const fby__plan *plan, uint64_t 
     uint64_t block = 0;
     uint32_t n_spans;
     const bool by_key = fby__plan_spans(plan, &n_spans) != NULL; /* rows between spans are there until they are given back */
-    for (uint32_t b = 0; b < l->memory.n_blocks; b++)
+    for (uint32_t i = 0; i < l->n_sources; i++)
+        block = fby__max_u64(block, l->sources[i].costs.largest_load);
+    for (uint32_t b = 0; by_key && b < l->memory.n_blocks; b++)
         block = fby__max_u64(block, l->memory.cost[b].load_bytes +
-                                        (by_key ? fby__slab_class_bytes(range_bytes(&l->sources[0], b, 0, l->memory.cost[b].samples)) : 0));
+                                        fby__slab_class_bytes(range_bytes(&l->sources[0], b, 0, l->memory.cost[b].samples)));
     return fby__min_u64(live + 2 * block + other_bytes(l), fby__loader_all_kept_bytes(l));
 }
 

@@ -104,6 +104,16 @@ static fby_status cost_of_block(fby__loader_source *in, uint32_t b, const fby__t
     return FBY_OK;
 }
 
+static void add_cost(fby__block_costs *all, const fby__block_cost *cost)
+{
+    all->rows += cost->row_end - cost->row_begin;
+    all->bytes += cost->bytes;
+    all->largest = fby__max_u64(all->largest, cost->bytes);
+    all->largest_load = fby__max_u64(all->largest_load, cost->load_bytes);
+    all->moment = fby__max_u64(all->moment, cost->load_bytes - cost->bytes);
+    all->most = fby__max_u64(all->most, cost->most);
+}
+
 /* Of all blocks of a source. */
 static fby_status costs_of(fby__loader_source *in, fby_error *err)
 {
@@ -134,6 +144,7 @@ static fby_status costs_of(fby__loader_source *in, fby_error *err)
         if (status == FBY_OK)
             status = cost_of_block(in, b, table, err);
         l->memory.max_io_bytes = fby__max_u64(l->memory.max_io_bytes, in->cost[b].io_bytes);
+        add_cost(&in->costs, &in->cost[b]);
     }
     fby__table_unref(table);
     return status;

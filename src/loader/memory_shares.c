@@ -47,13 +47,8 @@ static uint64_t depth_bytes(const fby_loader *l)
 
 static double live_rows(const fby__loader_source *in)
 {
-    uint64_t rows = 0, all = 0, largest = 0;
-    for (uint32_t b = 0; b < in->n_blocks; b++) {
-        rows += in->cost[b].row_end - in->cost[b].row_begin;
-        all += in->cost[b].bytes;
-        largest = fby__max_u64(largest, in->cost[b].bytes);
-    }
-    return fmin((double)(in->live_bytes + 2 * largest) * (double)rows / (double)fby__max_u64(all, 1), (double)rows);
+    const fby__block_costs *all = &in->costs;
+    return fmin((double)(in->live_bytes + 2 * all->largest) * (double)all->rows / (double)fby__max_u64(all->bytes, 1), (double)all->rows);
 }
 
 /* So much goes to batches in flight, and so much is left. */

@@ -93,6 +93,13 @@ typedef struct fby__block_cost {
     size_t bytes, load_bytes; /* slabs of all that its samples need; while it is loaded */
 } fby__block_cost;
 
+/** Of a source's blocks together. */
+typedef struct fby__block_costs {
+    uint64_t rows, bytes;
+    uint64_t largest, largest_load, moment; /* bytes, load_bytes, and of one block by how much those are more */
+    uint64_t most;                          /* samples that an epoch has of one */
+} fby__block_costs;
+
 typedef enum fby__phase_state {
     FBY__PHASE_WAITING,
     FBY__PHASE_LOADING,
@@ -275,6 +282,7 @@ struct fby__loader_source {
     uint32_t n_panels, n_variable;
     bool has_firsts;                              /* some panel is of first rows alone */
     fby__block_cost *cost;                        /* per block: a part of the loader's */
+    fby__block_costs costs;                       /* summed up, for plans that are tried one after the other */
     uint64_t *capacity;                           /* owned: per block and variable panel, from metadata */
     _Atomic double grown_row_bytes;               /* of a row, at most: what blocks took beyond their capacity. Relaxed */
     uint64_t live_bytes;                          /* of the minimum: its part of the worst superbatch */

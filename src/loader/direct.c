@@ -95,6 +95,13 @@ static fby_status make_batch(fby_loader *l, uint64_t b, fby_error *err)
     return FBY_OK;
 }
 
+/* Of a mixture's phase that has samples of batches before it and after it, but none of this one, which needed not wait for it. */
+static bool is_finished(const fby_loader *l, uint64_t b)
+{
+    const fby__flight *f = &l->schedule.flights[b % l->config.depth];
+    return b < l->schedule.next_flight && !(f->used && f->index == b);
+}
+
 /* The batches that a phase reaches into exist from here on. Not now: the window ends before, or memory for them is to be mapped first. */
 static fby__start begin_phase(fby_loader *l, const fby__plan_phase *phase, fby_error *err)
 {
@@ -106,7 +113,7 @@ static fby__start begin_phase(fby_loader *l, const fby__plan_phase *phase, fby_e
         return FBY__NOT_NOW;
     }
     for (uint64_t b = first; b <= phase->last_batch; b++)
-        missing += *batch_at(l, b) == NULL;
+        missing += *batch_at(l, b) == NULL && !is_finished(l, b);
     if (missing > fby__pool_spares(l->engine.account) && !l->schedule.slabs_failed) {
         l->schedule.slabs_wanted = missing;
         return FBY__NOT_NOW;
@@ -114,7 +121,7 @@ static fby__start begin_phase(fby_loader *l, const fby__plan_phase *phase, fby_e
     bool ok = !l->schedule.slabs_failed &&
               fby__epoch_destinations_begin(l->schedule.epoch, (uint32_t)(phase - l->schedule.epoch->phases), err) == FBY_OK;
     for (uint64_t b = first; b <= phase->last_batch && ok; b++)
-        ok = make_batch(l, b, err) == FBY_OK;
+        ok = is_finished(l, b) || make_batch(l, b, err) == FBY_OK;
     if (ok)
         return FBY__STARTED;
     (void)fby__fail_nomem(err, "the batches under construction"); /* which is what it returns */
@@ -408,7 +415,7 @@ fby__direct_needs fby__direct_needs_of(const fby_loader *l)
         return n;
     const uint64_t entry = fby__load_entry_bytes(l);
     for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
-        const uint64_t bytes = l->memory.cost[b].bytes - entry;
+        const uint64_t bytes = l->memory.cost[b].samples ? l->memory.cost[b].bytes - entry : 0;
         n.blocks_bytes += bytes;
         n.stage_bytes = fby__max_u64(n.stage_bytes, bytes);
     }

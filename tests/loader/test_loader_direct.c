@@ -49,7 +49,7 @@ static fby_dataset *dataset_of(uint32_t n, uint64_t least)
     return ds;
 }
 
-static fby_dataset *dataset(void) { return dataset_of(BLOCKS, 300); }
+static fby_dataset *dataset(void) { return dataset_of(BLOCKS, 600); }
 
 static fby_status try_open(fby_dataset *ds, fby_loader_opts opts, fby_loader **out, fby_error *err)
 {
@@ -94,6 +94,19 @@ static void assert_same(const fby_batch *a, const fby_batch *b)
     }
 }
 
+/* Entries of blocks on their way to batches take no more than what is set aside for them: nothing is reserved for each. */
+static void check_entries(fby_loader *l)
+{
+    if (!l->engine.direct)
+        return;
+    pthread_mutex_lock(&l->schedule.lock);
+    const uint64_t bytes = fby__cache_count(l->schedule.cache) * fby__load_entry_bytes(l);
+    fby__schedule_unlock(l);
+    if (bytes > l->memory.direct.fixed_bytes - fby__loader_fixed_bytes(l))
+        fail_msg("%llu bytes of entries, %llu set aside", (unsigned long long)bytes,
+                 (unsigned long long)(l->memory.direct.fixed_bytes - fby__loader_fixed_bytes(l)));
+}
+
 /* Two loaders side by side, from a batch on, to the end or to a random place: FBY_OK. */
 static void compare(fby_loader *direct, fby_loader *kept, uint64_t epoch, uint64_t from, fby__random *random, fby_status *out_end)
 {
@@ -114,6 +127,7 @@ static void compare(fby_loader *direct, fby_loader *kept, uint64_t epoch, uint64
             break;
         }
         assert_same(a, b);
+        check_entries(direct);
         fby_batch_unref(b);
         fby_batch **place = &held[fby__random_below(random, 16)]; /* some are kept for a while */
         fby_batch_unref(*place);
@@ -138,8 +152,8 @@ static void try_options(fby_dataset *ds, fby__random *io_random, int rounds, fou
         fby_loader_opts opts = {
             .seed = fby__random_next(&random),
             .shuffle = SHUFFLE[fby__random_below(&random, 4)],
-            .batch_size = 8 * (1 + fby__random_below(&random, 80)),
-            .superbatch_samples = 2000 + fby__random_below(&random, 20000),
+            .batch_size = 8 * (1 + fby__random_below(&random, 40)),
+            .superbatch_samples = 500 + fby__random_below(&random, mix.n_sources ? 3000 : 20000),
             .streams = fby__random_below(&random, 2) ? 0 : 4,
             .world_size = world,
             .rank = (uint32_t)fby__random_below(&random, world),
@@ -148,7 +162,7 @@ static void try_options(fby_dataset *ds, fby__random *io_random, int rounds, fou
             .prefetch_batches = 2 + (uint32_t)fby__random_below(&random, 9)};
         fby_loader_opts ample = opts;
         ample.memory_bytes = (uint64_t)1 << 30;
-        opts.memory_bytes = budget(ds, opts, (double)fby__random_below(&random, 1000) / 1000);
+        opts.memory_bytes = budget(ds, opts, (double)fby__random_below(&random, 1000) / 2000);
         fby_loader *direct = open_loader(ds, opts), *kept = open_loader(ds, ample);
         assert_true(kept->engine.delivery == &fby__gathered_delivery);
         if (direct->engine.direct) {
@@ -189,13 +203,47 @@ static void batches_are_those_of_a_loader_that_keeps_its_blocks(void **state)
     fby_dataset_close(ds);
 }
 
+/* A third of the blocks has no sample: the others are as they would be without them. */
+static void samples_that_leave_blocks_out_go_straight_too(void **state)
+{
+    (void)state;
+    const fby_samples_opts all = {.size = sizeof all, .kind = FBY_SAMPLES_ROWS};
+    fby_dataset *ds = dataset();
+    fby_samples *rows, *some;
+    fby__random random = {.key = test_seed()};
+    fby_status end;
+    int n_direct = 0;
+    assert_int_equal(fby_samples_open(ds, &all, &rows, NULL), FBY_OK);
+    assert_int_equal(fby_samples_limit(rows, fby_samples_count(rows) / 3 * 2, false, 0, &some, NULL), FBY_OK);
+    for (int share = 0; share < 10; share++) {
+        fby_loader_opts opts = {.samples = some, .batch_size = 256, .superbatch_samples = 3000, .n_threads = 2, .seed = 5}, ample = opts;
+        ample.memory_bytes = (uint64_t)1 << 30;
+        opts.memory_bytes = budget(ds, opts, share / 10.0);
+        fby_loader *direct = open_loader(ds, opts), *kept = open_loader(ds, ample);
+        n_direct += direct->engine.direct != NULL;
+        compare(direct, kept, 0, 0, &random, &end);
+        assert_true(end == FBY_OK || end == FBY_END);
+        fby_loader_close(direct);
+        fby_loader_close(kept);
+    }
+    assert_true(n_direct > 0);
+    fby_samples_close(some);
+    fby_samples_close(rows);
+    fby_dataset_close(ds);
+}
+
+static bool has_all(const found *f)
+{
+    return f->n_shuffle[FBY_SHUFFLE_SUPERBATCH] > 2 && f->n_shuffle[FBY_SHUFFLE_BLOCK] > 0 && f->n_wrapped > 0;
+}
+
 /* Sources of several sizes, which come once, more than once, or not all; in file order they are gathered from panels. */
 static void batches_of_a_mixture_are_those_of_a_loader_that_keeps_its_blocks(void **state)
 {
     (void)state;
     static const char *const NAMES[] = {"a", "b", "c"};
     fby__random random = {.key = test_seed()};
-    fby_dataset *ds[] = {dataset_of(BLOCKS, 300), dataset_of(40, 500), dataset_of(70, 200)};
+    fby_dataset *ds[] = {dataset_of(BLOCKS, 600), dataset_of(BLOCKS, 300), dataset_of(70, 200)};
     fby_mix_source sources[3];
     found f, all = {0};
     for (int i = 0; i < 3; i++) {
@@ -203,7 +251,8 @@ static void batches_of_a_mixture_are_those_of_a_loader_that_keeps_its_blocks(voi
         sources[i] = (fby_mix_source){.name = NAMES[i]};
         assert_int_equal(fby_samples_open(ds[i], &rows, &sources[i].samples, NULL), FBY_OK);
     }
-    for (int round = 0; round < 6; round++) {
+    /* Few of them have rows go straight to batches: until every kind has come. */
+    for (int round = 0; round < 6 || (round < 60 && !has_all(&all)); round++) {
         const double weights[] = {1 + (double)fby__random_below(&random, 4), 1, 1 + (double)fby__random_below(&random, 2), 1, 2,
                                   round % 3 == FBY_MIX_ALL ? 1 : 0};
         mix = (fby_mix){.size = sizeof mix,
@@ -213,15 +262,64 @@ static void batches_of_a_mixture_are_those_of_a_loader_that_keeps_its_blocks(voi
                         .weights = round % 3 ? weights : NULL,
                         .n_epochs = round % 3 ? 1 + (size_t)(round % 2) : 0,
                         .stop = (fby_mix_stop)(round % 3),
-                        .n_samples = round % 3 == FBY_MIX_SAMPLES ? 40000 : 0};
+                        .n_samples = round % 3 == FBY_MIX_SAMPLES ? 60000 : 0};
         try_options(ds[0], &random, 50, &f);
         all.n_wrapped += f.n_wrapped;
         for (int k = 0; k < 4; k++)
             all.n_shuffle[k] += f.n_shuffle[k];
     }
     mix = (fby_mix){0};
-    assert_true(all.n_shuffle[FBY_SHUFFLE_SUPERBATCH] > 2 && all.n_shuffle[FBY_SHUFFLE_BLOCK] > 0 && all.n_wrapped > 0);
+    assert_true(has_all(&all));
     assert_int_equal(all.n_shuffle[FBY_SHUFFLE_NONE], 0);
+    for (int i = 0; i < 3; i++) {
+        fby_samples_close(sources[i].samples);
+        fby_dataset_close(ds[i]);
+    }
+}
+
+/* A phase of a mixture has samples of some of the batches between its first and its last; others may be finished before it is loaded. */
+static void batches_that_a_phase_passes_over_are_made_once(void **state)
+{
+    (void)state;
+    static const char *const NAMES[] = {"a", "b", "c"};
+    static const double weights[] = {2, 1, 1};
+    fby__random random = {.key = 1};
+    fby_dataset *ds[] = {dataset_of(BLOCKS, 600), dataset_of(BLOCKS, 300), dataset_of(70, 200)};
+    fby_mix_source sources[3];
+    fby_status end;
+    int n_direct = 0;
+    for (int i = 0; i < 3; i++) {
+        const fby_samples_opts rows = {.size = sizeof rows, .kind = FBY_SAMPLES_ROWS};
+        sources[i] = (fby_mix_source){.name = NAMES[i]};
+        assert_int_equal(fby_samples_open(ds[i], &rows, &sources[i].samples, NULL), FBY_OK);
+    }
+    mix = (fby_mix){.size = sizeof mix,
+                    .source_size = sizeof *sources,
+                    .sources = sources,
+                    .n_sources = 3,
+                    .weights = weights,
+                    .n_epochs = 1,
+                    .stop = FBY_MIX_ALL};
+    for (int k = 0; k < 48; k++) {
+        fby_loader_opts opts = {
+            .shuffle = FBY_SHUFFLE_BLOCK, .batch_size = 24, .n_threads = 1 + k % 3, .seed = (uint64_t)k / 12, .world_size = 4, .rank = 1};
+        fby_loader_opts ample = opts;
+        ample.memory_bytes = (uint64_t)1 << 30;
+        opts.memory_bytes = budget(NULL, opts, k % 12 / 24.0);
+        fby_loader *direct = open_loader(NULL, opts), *kept = open_loader(NULL, ample);
+        if (direct->engine.direct) {
+            n_direct++;
+            for (int again = 0; again < 4; again++) {
+                compare(direct, kept, (uint64_t)again, fby__random_below(&random, fby_loader_batch_count(direct)), &random, &end);
+                assert_true(end == FBY_OK || end == FBY_END);
+            }
+        }
+        fby_loader_close(direct);
+        fby_loader_close(kept);
+    }
+    print_message("%d loaders\n", n_direct);
+    mix = (fby_mix){0};
+    assert_true(n_direct > 0);
     for (int i = 0; i < 3; i++) {
         fby_samples_close(sources[i].samples);
         fby_dataset_close(ds[i]);
@@ -273,7 +371,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_are_those_of_a_loader_that_keeps_its_blocks),
+        cmocka_unit_test(samples_that_leave_blocks_out_go_straight_too),
         cmocka_unit_test(batches_of_a_mixture_are_those_of_a_loader_that_keeps_its_blocks),
+        cmocka_unit_test(batches_that_a_phase_passes_over_are_made_once),
         cmocka_unit_test(a_block_that_fails_fails_the_first_batch_that_needs_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,13 +82,13 @@ typedef struct said {
 } said;
 
 /* Fields are put in pre-order, as attributes come. */
-typedef struct fields {
+typedef struct walk {
     const fby__write_options *options;
     size_t at; /* the next attribute */
     int64_t field;
-} fields;
+} walk;
 
-static said next_said(fields *f)
+static said next_said(walk *f)
 {
     const fby__write_options *o = f->options;
     said s = {.first = o->n_attributes ? &o->attributes[f->at] : NULL};
@@ -108,7 +108,7 @@ static void put_pairs(fby__fb *b, uint32_t link, const said *s)
     }
 }
 
-static void put_field(fby__fb *b, uint32_t link, const struct ArrowSchema *schema, fields *f)
+static void put_field(fby__fb *b, uint32_t link, const struct ArrowSchema *schema, walk *f)
 {
     const type t = type_of(schema);
     const said s = next_said(f);
@@ -134,7 +134,7 @@ static void put_field(fby__fb *b, uint32_t link, const struct ArrowSchema *schem
 void fby__arrow_put_schema(fby__fb *b, uint32_t link, const struct ArrowSchema *schema, const fby__write_options *options)
 {
     uint32_t slots[3];
-    fields f = {.options = options, .field = -1};
+    walk f = {.options = options, .field = -1};
     const said file = next_said(&f);
     const fby__fb_field custom = file.n ? FBY__FB_OFFSET : FBY__FB_NONE;
     fby__fb_table(b, link, (fby__fb_field[]){FBY__FB_I16(0), FBY__FB_OFFSET, custom}, 3, slots); /* little-endian, fields */

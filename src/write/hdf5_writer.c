@@ -271,13 +271,13 @@ static fby_status hdf5_end(fby__writer *base, const fby__key_value *metadata, si
     hdf5_writer *w = (hdf5_writer *)base;
     for (size_t i = 0; i < n; i++)
         FBY__TRY(put_text(w, FBY__H5P_OF_FILE, metadata[i].key, metadata[i].value, err));
-    uint32_t column = 0;
+    uint32_t at = 0;
     int64_t field = 0; /* the column's */
     for (size_t i = 0; i < w->n_attributes; i++) {
         const fby__write_attribute *a = &w->attributes[i];
         while (field < a->field)
-            field += fby__write_field_count(w->schema.children[column++]);
-        FBY__TRY(put_source_attribute(w, a->field < 0 ? FBY__H5P_OF_FILE : column, a, err));
+            field += fby__write_field_count(w->schema.children[at++]);
+        FBY__TRY(put_source_attribute(w, a->field < 0 ? FBY__H5P_OF_FILE : at, a, err));
     }
     fby__h5p_write q = {.op = FBY__H5P_END};
     return fby__h5_output_ask(w->program, &q, NULL, 0, err);

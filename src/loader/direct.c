@@ -110,7 +110,6 @@ static fby__start begin_phase(fby_loader *l, const fby__plan_phase *phase, fby_e
     /* acquire pairs with the consumer's release: there is room for others again */
     if (phase->last_batch >= atomic_load_explicit(&l->pump.consumed, memory_order_acquire) + l->engine.direct->window) {
         fby__pump_when_taken_locked(l, phase->last_batch + 1 - l->engine.direct->window);
-        l->schedule.no_room = l->engine.direct->window < l->memory.direct.smooth; /* else it is far enough ahead */
         return FBY__NOT_NOW;
     }
     for (uint64_t b = first; b <= phase->last_batch; b++)
@@ -408,21 +407,6 @@ uint64_t fby__direct_more_bytes(const fby_loader *l) { return l->engine.direct->
 
 /* ---- how many ---- */
 
-/*
- * How far loading has to be ahead of a phase's first batch so that it hardly ever stands still. The phases of the streams begin an S-th of a
- * superbatch apart, in the order of the streams (fby__epoch_create): a rank that owns n of them has the longest way from its last one to its first.
- * Phases end where blocks do, so the distances are uneven by about two blocks. Phases of one block begin anywhere.
- */
-static uint64_t batches_ahead(const fby_loader *l, uint64_t batches)
-{
-    const uint64_t all = fby__plan_streams(l->plan), own = fby__plan_own_streams(l->plan);
-    if (fby__plan_shuffle(l->plan) != FBY__SHUFFLE_SUPERBATCH)
-        return batches;
-    const uint64_t block = fby__div_up_u64(fby__loader_samples(l), fby__max_u64(l->memory.n_blocks, 1)),
-                   of_blocks = fby__div_up_u64(2 * block * all, fby__plan_global_batch(l->plan));
-    return fby__min_u64(batches, fby__div_up_u64(batches * (all - own + 1), all) + of_blocks);
-}
-
 fby__direct_needs fby__direct_needs_of(const fby_loader *l)
 {
     fby__direct_needs n = {.most_jobs = (uint64_t)l->config.n_threads * 2 + 2};
@@ -437,8 +421,7 @@ fby__direct_needs fby__direct_needs_of(const fby_loader *l)
     }
     n.job_bytes = n.stage_bytes + l->memory.reads_bytes + (l->memory.max_io_bytes ? fby__slab_class_bytes(l->memory.max_io_bytes) : 0);
     const uint64_t phases = fby__max_u64(2, fby__div_up_u64(2 * n.most_jobs, fby__plan_own_streams(l->plan))); /* of a stream, at once */
-    n.least = fby__min_u64(batches + batches / 4 + 2, MOST_BATCHES);
-    n.steady = fby__max_u64(n.least, fby__min_u64(batches + batches_ahead(l, batches) + 2, MOST_BATCHES));
+    n.least = batches + batches / 4 + 2;
     n.smooth = fby__min_u64(2 * batches + 2, MOST_BATCHES);
     n.enough = fby__min_u64(batches * phases + l->config.depth, MOST_BATCHES);
     /* Entries of the blocks whose rows are in those batches: as many as they are of all samples, and as many again. */
@@ -452,20 +435,15 @@ fby__direct_fit fby__direct_fits(const fby_loader *l, uint64_t budget, const fby
 {
     const fby__direct_needs *n = &l->memory.direct;
     const uint64_t fixed = n->fixed_bytes + s->store_bytes, kept = budget - l->memory.minimum_bytes - s->store_bytes;
-    fby__direct_fit fit = {0};
     /* Where all blocks stay, nothing is decoded anew. */
     if (!n->least || (double)kept > LEAST_KEPT * (double)n->blocks_bytes || s->rest_bytes >= l->memory.wanted.rest_bytes)
-        return fit;
-    /* As many jobs as can be, but up to half of them give way to batches that loading does not stand still for. */
-    for (uint64_t jobs = n->most_jobs; jobs >= 2 && (fit.window == 0 || 2 * jobs >= n->most_jobs); jobs--) {
-        const uint64_t left = budget - fby__min_u64(budget, fixed + jobs * n->job_bytes), room = left / l->memory.dense_batch_bytes;
-        const uint64_t window = fby__min_u64(n->enough, room - fby__min_u64(room, FBY__SPARE_BATCHES));
-        if (window >= (fit.window ? n->steady : n->least))
-            fit = (fby__direct_fit){.window = window, .jobs = jobs};
-        if (window >= n->steady)
-            break;
+        return (fby__direct_fit){0};
+    for (uint64_t jobs = n->most_jobs; jobs >= 2; jobs--) {
+        const uint64_t left = budget - fby__min_u64(budget, fixed + jobs * n->job_bytes), fit = left / l->memory.dense_batch_bytes;
+        if (fit >= n->least + FBY__SPARE_BATCHES)
+            return (fby__direct_fit){.window = fby__min_u64(n->enough, fit - FBY__SPARE_BATCHES), .jobs = jobs};
     }
-    return fit;
+    return (fby__direct_fit){0};
 }
 
 fby_status fby__direct_choose(fby_loader *l, fby_error *err)

@@ -127,8 +127,6 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
  * superbatch is loaded while the one before it drains.
  */
 void fby__loader_want(fby_loader *l);
-/** Such a budget of so many bytes or more. */
-uint64_t fby__loader_smooth_budget(const fby_loader *l, uint64_t least);
 /** The budget is known: who gets what is beyond the minimum. Sets depth, max_jobs and direct_fit. */
 void fby__loader_share(fby_loader *l);
 /**

@@ -498,7 +498,7 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_er
         return status;
     fby__loader_want(l);
     if (limit == 0) {
-        const uint64_t smooth = fby__loader_smooth_budget(l, fby__max_u64(l->memory.smooth_bytes, AUTO_BYTES));
+        const uint64_t smooth = fby__max_u64(l->memory.smooth_bytes, AUTO_BYTES);
         limit = fby__max_u64(minimum, fby__min_u64(smooth, left_for_one(l, opts) / 2));
     }
     l->memory.budget_bytes = limit;

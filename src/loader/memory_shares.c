@@ -58,25 +58,15 @@ static bool gives(const fby_loader *l, uint64_t budget, uint64_t depth, uint64_t
     return s.depth_bytes >= depth && s.rest_bytes >= rest;
 }
 
-/* Beside the live superbatch and two blocks, room for the next one; beside all blocks there is no more to load. */
-static uint64_t next_bytes(const fby_loader *l) { return fby__min_u64(l->memory.live_bytes, l->memory.wanted.rest_bytes); }
-
-/* What rows get that go straight to batches: nothing where loading would stand still for want of room, and would not with panels. */
-static fby__direct_fit direct_fit(const fby_loader *l, uint64_t budget, const fby__shares *s)
-{
-    const fby__direct_fit fit = fby__direct_fits(l, budget, s);
-    return fit.window >= l->memory.direct.steady || s->rest_bytes < next_bytes(l) ? fit : (fby__direct_fit){0};
-}
-
 /* All batches are in flight that were asked for, and there is room for two superbatches: of blocks, or of batches where rows go straight to them. */
 static bool is_smooth(const fby_loader *l, uint64_t budget, uint64_t depth, uint64_t rest)
 {
     const fby__shares s = shares_of(l, budget);
-    const uint64_t window = direct_fit(l, budget, &s).window;
+    const uint64_t window = fby__direct_fits(l, budget, &s).window;
     return gives(l, budget, depth, rest) && (window == 0 || window >= l->memory.direct.smooth);
 }
 
-/* A budget from `lo` up that does, and one byte less does not; all do above some. */
+/* The least budget from `lo` up that does; all do above some. */
 static uint64_t least_budget(const fby_loader *l, bool (*does)(const fby_loader *, uint64_t, uint64_t, uint64_t), uint64_t lo,
                              uint64_t depth, uint64_t rest)
 {
@@ -93,11 +83,6 @@ static uint64_t least_budget(const fby_loader *l, bool (*does)(const fby_loader 
     return hi;
 }
 
-uint64_t fby__loader_smooth_budget(const fby_loader *l, uint64_t least)
-{
-    return least_budget(l, is_smooth, least, l->memory.wanted.depth_bytes, next_bytes(l));
-}
-
 void fby__loader_want(fby_loader *l)
 {
     fby__loader_memory *m = &l->memory;
@@ -110,7 +95,8 @@ void fby__loader_want(fby_loader *l)
                               .values_bytes = listed - fby__min_u64(listed, m->least_values_bytes),
                               .rest_bytes = fby__loader_all_kept_bytes(l) - m->minimum_bytes};
     m->direct = fby__direct_needs_of(l);
-    m->smooth_bytes = fby__loader_smooth_budget(l, m->minimum_bytes);
+    const uint64_t rest = fby__min_u64(m->live_bytes, m->wanted.rest_bytes); /* beside all blocks there is no more to load */
+    m->smooth_bytes = least_budget(l, is_smooth, m->minimum_bytes, m->wanted.depth_bytes, rest);
     assert(m->smooth_bytes <= fby__max_u64(m->everything_bytes, m->minimum_bytes));
 }
 
@@ -119,7 +105,7 @@ void fby__loader_share(fby_loader *l)
     fby__loader_memory *m = &l->memory;
     const uint64_t job = fby__loader_job_bytes(l);
     m->shares = shares_of(l, m->budget_bytes);
-    m->direct_fit = direct_fit(l, m->budget_bytes, &m->shares);
+    m->direct_fit = fby__direct_fits(l, m->budget_bytes, &m->shares);
     while (l->config.depth > 2 && depth_bytes(l) > m->shares.depth_bytes) {
         l->config.depth--;
         m->flight_bytes = fby__loader_flight_bytes(l, l->config.depth);

@@ -310,8 +310,8 @@ typedef struct fby__shares {
 
 /** What rows need that go straight to their batches, whatever the budget: direct.c. */
 typedef struct fby__direct_needs {
-    /* Batches under construction: for a phase (0: none can go), so that loading never stands still, for two superbatches, all that are of use. */
-    uint64_t least, steady, smooth, enough;
+    uint64_t least, smooth,
+        enough; /* batches under construction: for a phase, for two superbatches at once, all that are of use. 0: none can go */
     uint64_t stage_bytes, job_bytes;  /* of a block that is loaded: decoded, and with the bytes that it is read from */
     uint64_t most_jobs, blocks_bytes; /* loaded at once; all blocks as panels */
     uint64_t fixed_bytes;             /* fby__loader_fixed_bytes, and what is kept of blocks that are loaded */

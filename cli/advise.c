@@ -336,9 +336,14 @@ static int advise(fby_dataset *ds, const advise_options *o, const bench_load *as
     const uint64_t n = fby_loader_sample_count(loader);
     int code = load_sample(ds, loader, &load, o->seconds > 0 ? o->seconds : 3, &r, &f.costs);
     if (code == CLI_CONTINUE)
+        f.report = cli_report_json(&r, loader);
+    fby_loader_close(loader); /* which would go on reading while the storage is measured */
+    if (code == CLI_CONTINUE)
         code = advise_storage_measure(ds, r.bytes_read / (r.blocks_read ? r.blocks_read : 1), &f.storage);
     if (code == CLI_CONTINUE) {
         costs_of(ds, &r, n, &f.costs);
+        if (load.opts.shuffle != FBY_SHUFFLE_SUPERBATCH)
+            f.costs.superbatch_samples = 0; /* nothing waits for one */
         if (o->threads || o->work > 0)
             f.costs.first_epoch_rate = 0; /* of this machine alone */
         f.machine = (advise_machine){.threads = o->threads ? (double)o->threads : (double)r.n_cpus,
@@ -347,9 +352,7 @@ static int advise(fby_dataset *ds, const advise_options *o, const bench_load *as
                                      .memory_bytes = memory_of(o, &r),
                                      .storage_bytes_per_second = f.storage.bytes_per_second};
         advise_layout(ds, load.opts.samples, f.path, &f.costs, &f.notes);
-        f.report = cli_report_json(&r, loader);
     }
-    fby_loader_close(loader);
     if (code == CLI_CONTINUE && o->threads)
         code = find_budgets(ds, &load, o->threads, 0, &f.costs);
     const bool fits = code == CLI_CONTINUE && advise_expect(&f.costs, &f.machine, 1).fits;

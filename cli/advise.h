@@ -26,7 +26,8 @@ typedef struct advise_costs {
     double stored_bytes, decoded_bytes, delivered_bytes;
     double first_batch_seconds;
     double first_epoch_rate; /* samples a second, first batch included, where the sample was a whole epoch on such a machine; else 0 */
-    uint64_t samples, batch_samples, superbatch_samples;
+    uint64_t samples, batch_samples;
+    uint64_t superbatch_samples;                         /* of all ranks; 0: no batch waits for one */
     uint64_t least_bytes, overlap_bytes, keep_all_bytes; /* budgets: the minimum; without a stall; with which nothing is read twice */
 } advise_costs;
 

@@ -30,10 +30,10 @@ uint64_t advise_budget(const advise_costs *c, const advise_machine *m, double ti
 /* Of cold files: nothing is assembled before the first superbatch is there, and nothing is read any more while the last one is assembled. */
 static double first_rate(const advise_costs *c, const advise_machine *m, double times)
 {
-    const double samples = times * (double)c->samples / fmax(1, m->ranks), threads = BUSY * m->threads;
-    const double alone = c->superbatch_samples ? fmin((double)c->superbatch_samples, samples) : 0;
+    const double ranks = fmax(1, m->ranks), samples = times * (double)c->samples / ranks, threads = BUSY * m->threads;
+    const double alone = fmin((double)c->superbatch_samples / ranks, samples);
     const double load = (c->read_cpu + c->decompress_cpu + c->decode_cpu) / threads, assemble = c->assemble_cpu / threads;
-    const double storage = c->stored_bytes / m->storage_bytes_per_second * fmax(1, m->ranks);
+    const double storage = c->stored_bytes / m->storage_bytes_per_second * ranks;
     const double work = m->work_seconds / fmax(1, (double)c->batch_samples);
     const double seconds =
         alone * fmax(load, storage) + (samples - alone) * fmax(fmax(load + assemble, storage), work) + alone * fmax(assemble, work);

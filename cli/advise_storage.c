@@ -18,7 +18,7 @@
 
 enum { READERS = 8, LEAST_READ = 1 << 14, MOST_READ = 1 << 20, MOST_READS = 1024 };
 #define MOST_SECONDS 1.5
-#define LEAST_BYTES ((uint64_t)4 << 20) /* of fewer, the time is that of opening and of the first answers */
+#define LEAST_BYTES ((uint64_t)4 << 20) /* of files with fewer, the time is that of opening and of the first answers */
 
 /* ---- its name ---- */
 
@@ -203,7 +203,7 @@ int advise_storage_measure(const fby_dataset *ds, uint64_t read_bytes, advise_st
         const double seconds = cli_now() - began;
         const size_t done = r.next < r.n ? r.next : r.n;
         out->bytes_read = r.bytes;
-        out->bytes_per_second = r.bytes < LEAST_BYTES ? INFINITY : seconds > 0 ? (double)r.bytes / seconds : 0;
+        out->bytes_per_second = r.n * r.read_bytes < LEAST_BYTES ? INFINITY : seconds > 0 ? (double)r.bytes / seconds : 0;
         out->read_seconds = done ? 1e-9 * (double)r.ns / (double)done : 0;
         cli_progress_end();
         if (r.error)

@@ -56,8 +56,10 @@ def welch(a: list[float], b: list[float], shift: float = 0.0) -> tuple[float, fl
 def enough_seeds(a: list[float], b: list[float], margin: float) -> int | None:
     """So many runs of each with these means and variances would tell; None where a thousand would not."""
     va, vb, difference = statistics.variance(a), statistics.variance(b), statistics.fmean(a) - statistics.fmean(b)
+    if va + vb == 0:  # more of the same tell no more
+        return None
     for n in range(len(a) + 1, 1001):
-        error, degrees = math.sqrt((va + vb) / n) or _TINY, (n - 1) * (va + vb) ** 2 / (va**2 + vb**2 or _TINY)
+        error, degrees = math.sqrt((va + vb) / n), (n - 1) * (va + vb) ** 2 / (va**2 + vb**2)
         if t_cdf((abs(difference) - margin) / error, degrees) < 1 - _SURE or 2 * t_cdf(-abs(difference) / error, degrees) < 1 - _SURE:
             return n
     return None

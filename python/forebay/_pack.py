@@ -48,8 +48,8 @@ class Pack(NamedTuple):
     keys: int
     """With `by`, how many values the key has; else 0."""
     note: str | None
-    """What the source's files say of themselves and their columns, and the pack does not: they do not say the same, or a pack cannot. With
-    ``units="first"``, units that are the first file's alone."""
+    """Columns that no reader has and so are not packed; what the source's files say of themselves and their columns, and the pack does not: they do not
+    say the same, or a pack cannot. With ``units="first"``, units that are the first file's alone."""
 
 
 @advised()

@@ -63,7 +63,7 @@ static void usage_of(const fby_report *r, fby__usage *u)
                       .cpus = share(r->process_cpu_ns, cpus * all)};
     u->samples = (uint64_t)(ratio((double)r->samples, (double)r->batches) * (double)u->batches);
     /* What has no clock of its own: to find where a block's chunks and pages lie and to plan their reads, which is part of decoding it. */
-    const uint64_t rest = busy - stages - read;
+    const uint64_t rest = less(busy - stages - read, r->transform_ns); /* one in C runs on a worker */
     const double part = ratio(u->workers, (double)busy);
     u->read = part * (double)read;
     u->decompress = part * (double)r->decompress_ns;
@@ -160,7 +160,7 @@ static fby_limit limit_of(const fby_report *r, const fby__usage *u, double *clea
         *clear = beyond(u->memory, HELD_UP, 0.4) * beyond(u->wait, KEEPS_UP, WAITS);
         return FBY_LIMIT_MEMORY;
     }
-    if (waiting(r, u) < WAITS && busiest_of_loader(u) < RESTS)
+    if (waiting(r, u) < WAITS && busiest_of_loader(u) < RESTS && u->next < u->wait / 2) /* else it is handing over that takes the time */
         return consumer;
     if (waiting(r, u) < WAITS) {
         *clear = 1 - fabs(u->wait - (KEEPS_UP + WAITS) / 2) / ((WAITS - KEEPS_UP) / 2);
@@ -289,8 +289,8 @@ void fby__judge(fby_report *r)
     fby__cures_of(r, &u);
     const size_t used = strlen(r->verdict);
     if (r->n_cures)
-        (void)snprintf(r->verdict + used, sizeof r->verdict - used, " Cure: %s, %.2g times as many samples.", r->cures[0].change,
-                       r->cures[0].factor);
+        (void)snprintf(r->verdict + used, sizeof r->verdict - used, " Cure: %s, %.*f times as many samples.", r->cures[0].change,
+                       r->cures[0].factor < 9.95, r->cures[0].factor);
     else if (r->confidence < 0.3)
         (void)snprintf(r->verdict + used, sizeof r->verdict - used, " Not sure yet: %llu batches, %.2f s.", (unsigned long long)u.batches,
                        u.seconds);

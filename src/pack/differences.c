@@ -409,7 +409,7 @@ static void note_columns(const fby__pack *p, note *to)
     put_next(to);
     put(to, "not packed: %.250s", fby_dataset_left_out(p->ds, 0));
     if (n > 1)
-        put(to, "; and %zu more columns", n - 1);
+        put(to, "; and %zu more column%s", n - 1, n == 2 ? "" : "s");
 }
 
 static fby_status compare_all(fby__pack *p, fby_error *err)
@@ -439,13 +439,13 @@ fby_status fby__pack_differences_drop(fby__pack *p, fby_error *err)
     if (status == FBY_OK)
         status = compare_all(p, err);
     if (status == FBY_OK) {
+        note_columns(p, &said);
         note_differences(&said, p);
         drop(p, &said);
         if (c.noted != NO_FILE) {
             put_next(&said);
             put(&said, "%s", c.note);
         }
-        note_columns(p, &said);
         fby__make_printable(all->note, sizeof all->note, said.n + 1 == said.room);
     }
     all->comparison = NULL;

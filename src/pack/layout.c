@@ -276,7 +276,7 @@ void fby__pack_write_files(const fby__pack *p, uint64_t k, uint64_t *out_first, 
 
 static fby_status check_columns(const fby_pack_opts *o, fby_error *err)
 {
-    if (o->n_columns && !o->columns)
+    if (o->columns ? o->n_columns == 0 : o->n_columns > 0)
         return fby__fail(err, FBY_E_ARG, "no columns");
     for (size_t i = 0; i < o->n_columns; i++)
         for (size_t k = 0; k < i; k++)

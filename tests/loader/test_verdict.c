@@ -153,7 +153,7 @@ static void a_transform_limits_alone(void **state)
     (void)state;
     fby_report f = {WAITS, .transform_ns = 9500 * MS, .worker_cpu_ns = 16 * S};
     const fby_report r = assert_limit(f, FBY_LIMIT_TRANSFORM, "The transform is the limit");
-    assert_cure(&r, 0, "a transform of 4 ms a batch instead of 9.5", 0.95 / 0.4);
+    assert_cure(&r, 0, "a transform of 4.0 ms a batch instead of 9.5", 0.95 / 0.4);
     /* one that took 0.4 ms of 1.5 s, beside a first batch that took most of it, limits nothing */
     const fby_report shortly = {
         .batches = 30, .wait_ns = 900 * MS, .first_batches_ns = 890 * MS, .work_ns = 600 * MS, .transform_ns = 400000};

@@ -79,6 +79,8 @@ def test_how_many_seeds_would_tell_is_said():
 def test_losses_without_any_spread():
     constant = fb.compare(lambda way, seed: [way], {"a": 1.0, "b": 1.0, "c": 2.0}, seeds=2)
     assert constant.same == {"b": True, "c": False}
+    nothing = fb.compare(lambda way, seed: [0.0], {"a": 1, "b": 2}, seeds=2)  # whose margin is nothing, either
+    assert nothing.same == {"b": None} and "b" in str(nothing)
 
 
 def test_what_cannot_be_compared_is_refused():

@@ -426,7 +426,7 @@ def test_columns_that_no_reader_has_are_named(tmp_path):
         f["x"] = np.arange(9)
         f["gone"], f["lost"] = h5py.SoftLink("/nowhere"), h5py.SoftLink("/nowhere/else")
     done = fb.pack(tmp_path / "a.h5", tmp_path / "out")
-    assert done.note.startswith("not packed: 'gone': a soft link to nothing") and done.note.endswith("; and 1 more columns")
+    assert done.note.startswith("not packed: 'gone': a soft link to nothing") and done.note.endswith("; and 1 more column")
     assert fb.pack(tmp_path / "a.h5", tmp_path / "x", columns=["x"]).note is None
     twice = pa.Table.from_arrays([pa.array([1, 2]), pa.array([3.0, 4.0])], ["a", "a"])
     with pa.OSFile(str(tmp_path / "b.arrow"), "wb") as sink, pa.ipc.new_file(sink, twice.schema) as writer:

@@ -38,14 +38,19 @@ static const cli_option options[] = {
 
 enum { LONGER = 4 }; /* times the time, at most, until a superbatch has been handed out */
 
+/* Of so many samples, those whose blocks were read. */
+static double decoded_samples(const fby_dataset *ds, const fby_report *r, uint64_t n_samples)
+{
+    return fmin(1, (double)r->blocks_read / fmax(1, (double)fby_dataset_block_count(ds))) * (double)n_samples;
+}
+
 /* Rows may go to their batches as soon as they are decoded: before half of those were delivered, assembling seems to cost more than it does. */
 static bool is_representative(const fby_dataset *ds, fby_loader *loader)
 {
     fby_report r = {.size = sizeof r};
     if (fby_loader_report(loader, &r, NULL) != FBY_OK)
         return true; /* the caller's own says so */
-    const double blocks = fmax(1, (double)fby_dataset_block_count(ds));
-    return (double)r.samples >= 0.5 * (double)fby_loader_sample_count(loader) * (double)r.blocks_read / blocks;
+    return (double)r.samples >= 0.5 * decoded_samples(ds, &r, fby_loader_sample_count(loader));
 }
 
 /** Load until the time is over, or an epoch; *r is of what came after the first batch, where enough did. */
@@ -91,9 +96,7 @@ static void budgets_of(const fby_report *r, advise_costs *out)
 /** What each sample cost. */
 static void costs_of(const fby_dataset *ds, const fby_report *r, uint64_t n_samples, advise_costs *out)
 {
-    const uint64_t blocks = fby_dataset_block_count(ds);
-    const double delivered = fmax(1, (double)r->samples),
-                 decoded = fmax(1, fmin((double)n_samples, (double)n_samples * (double)r->blocks_read / fmax(1, (double)blocks)));
+    const double delivered = fmax(1, (double)r->samples), decoded = fmax(1, decoded_samples(ds, r, n_samples));
     const double stages = (double)(r->decompress_ns + r->decode_ns + r->assemble_ns);
     const double rest = fmax(0, (double)r->worker_cpu_ns - stages); /* reading from the page cache, and what has no stage of its own */
     out->read_cpu = 1e-9 * rest / decoded;
@@ -104,7 +107,6 @@ static void costs_of(const fby_dataset *ds, const fby_report *r, uint64_t n_samp
     out->decoded_bytes = (double)r->bytes_decoded / decoded;
     out->delivered_bytes = (double)r->bytes_delivered / delivered;
     out->batch_samples = r->batches ? r->samples / r->batches : 1;
-    out->superbatch_samples = r->superbatch_samples;
     budgets_of(r, out);
     out->samples = n_samples;
 }
@@ -342,8 +344,8 @@ static int advise(fby_dataset *ds, const advise_options *o, const bench_load *as
         code = advise_storage_measure(ds, r.bytes_read / (r.blocks_read ? r.blocks_read : 1), &f.storage);
     if (code == CLI_CONTINUE) {
         costs_of(ds, &r, n, &f.costs);
-        if (load.opts.shuffle != FBY_SHUFFLE_SUPERBATCH)
-            f.costs.superbatch_samples = 0; /* nothing waits for one */
+        if (load.opts.shuffle == FBY_SHUFFLE_SUPERBATCH)
+            f.costs.superbatch_samples = r.superbatch_samples;
         if (o->threads || o->work > 0)
             f.costs.first_epoch_rate = 0; /* of this machine alone */
         f.machine = (advise_machine){.threads = o->threads ? (double)o->threads : (double)r.n_cpus,

@@ -6,8 +6,8 @@
 #include <string.h>
 
 static const char *const shuffles[] = {"full", "none", NULL}, *const formats[] = {"arrow", "parquet", "hdf5", NULL},
-                         *const codecs[] = {"auto", "none", "lz4", "zstd", "snappy", "gzip", NULL};
-static const char *const units[] = {"same", "first", NULL};
+                         *const codecs[] = {"auto", "none", "lz4", "zstd", "snappy", "gzip", NULL},
+                         *const units[] = {"same", "first", NULL};
 
 static const cli_option options[] = {
     {"to", 't', CLI_TEXT, offsetof(pack_options, to), "DIR", "the folder to pack into: new, empty, or with an unfinished pack", NULL},

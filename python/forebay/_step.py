@@ -132,8 +132,8 @@ class Parts:
         if torch() is not None:
             torch().autograd.backward = self._backward
 
-    def seconds(self, part: str, steps: int) -> float | None:
-        """Of a step, on average; None when no call of it was seen."""
+    def seconds(self, part: str, steps: float) -> float | None:
+        """Of a step, on average; None when no call of it was seen. steps: of a speed that is not that of these calls, as many as take their time."""
         spans = self._spans[part]
         return sum(sign * self._clock.seconds(begin, end) for sign, begin, end in spans) / steps if spans else None
 

@@ -3,6 +3,7 @@
 #define FBY_BASE_BYTES_H
 
 #include "base/alloc.h"
+#include "base/checked.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -33,7 +34,7 @@ static inline const uint8_t *fby__bytes_next(fby__bytes *from, uint64_t n)
 /** The next n bytes, and what pads them to a multiple of 8. */
 static inline const uint8_t *fby__bytes_next_padded(fby__bytes *from, uint64_t n)
 {
-    return n > from->n ? NULL : fby__bytes_next(from, (n + 7) & ~UINT64_C(7));
+    return n > from->n ? NULL : fby__bytes_next(from, fby__align_up_u64(n, 8));
 }
 
 /** The next text, with its NUL. */

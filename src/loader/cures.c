@@ -149,18 +149,15 @@ static void length_buckets(fby_report *r, const fby__usage *u)
             (unsigned long long)(r->batches ? 50 * (r->samples / r->batches) : 0));
 }
 
-/* For two digits, without an exponent. */
-static int decimals(double value) { return value >= 10 ? 0 : value >= 1 ? 1 : value >= 0.1 ? 2 : 3; }
-
 static void faster_transform(fby_report *r, const fby__usage *u)
 {
     fby__usage then = *u;
     then.transform = 0;
-    const double factor = gain(r, u, &then), now = r->batches ? 1e-6 * (double)r->transform_ns / (double)r->batches : 0;
+    const double factor = gain(r, u, &then), now = r->batches ? 1e-6 * (double)r->transform_ns / (double)r->batches : 0,
+                 faster = now / fmax(factor, 1);
     if (r->limit == FBY_LIMIT_TRANSFORM)
         propose(r, u, factor, "It is then as fast as all else. What operations of outputs can do runs in parallel.",
-                "a transform of %.*f ms a batch instead of %.*f", decimals(now / fmax(factor, 1)), now / fmax(factor, 1), decimals(now),
-                now);
+                "a transform of %.*f ms a batch instead of %.*f", fby__decimals(faster), faster, fby__decimals(now), now);
 }
 
 static void transfer_beside(fby_report *r, const fby__usage *u)

@@ -78,8 +78,9 @@ static double beyond(double value, double border, double end) { return fmin(1, f
 
 static bool is_too_early(const fby__usage *u) { return u->batches < LEAST_BATCHES || u->seconds < LEAST_SECONDS; }
 
-/* Something of the loader's is always at work: first batches then come late for the same reason as all others. */
 static double busiest_of_loader(const fby__usage *u) { return fmax(u->transform, fmax(u->workers, u->storage)); }
+
+/* Something of the loader's is always at work: first batches then come late for the same reason as all others. */
 static bool is_saturated(const fby__usage *u) { return busiest_of_loader(u) > BUSY; }
 
 /* Epochs are short: more of the waiting is for their first batches than for all others. */
@@ -160,9 +161,9 @@ static fby_limit limit_of(const fby_report *r, const fby__usage *u, double *clea
         *clear = beyond(u->memory, HELD_UP, 0.4) * beyond(u->wait, KEEPS_UP, WAITS);
         return FBY_LIMIT_MEMORY;
     }
-    if (waiting(r, u) < WAITS && busiest_of_loader(u) < RESTS && u->next < u->wait / 2) /* else it is handing over that takes the time */
-        return consumer;
     if (waiting(r, u) < WAITS) {
+        if (busiest_of_loader(u) < RESTS && u->next < u->wait / 2) /* else it is handing over that takes the time */
+            return consumer;
         *clear = 1 - fabs(u->wait - (KEEPS_UP + WAITS) / 2) / ((WAITS - KEEPS_UP) / 2);
         return FBY_LIMIT_BALANCED;
     }
@@ -172,6 +173,8 @@ static fby_limit limit_of(const fby_report *r, const fby__usage *u, double *clea
 /* ---- the words ---- */
 
 static double percent(double value) { return 100 * value; }
+
+int fby__decimals(double figure) { return figure >= 9.95 ? 0 : figure >= 0.995 ? 1 : figure >= 0.0995 ? 2 : 3; }
 
 #define SAY(...) ((void)snprintf(r->verdict, sizeof r->verdict, __VA_ARGS__)) /* cut where it is too long */
 
@@ -201,8 +204,7 @@ static void say(fby_report *r, const fby__usage *u)
     case FBY_LIMIT_MODEL:
         if (waiting(r, u) >= KEEPS_UP)
             SAY("The program is the limit: the loader has little to do, its workers were %.0f %% busy. Still the consumer waited %.0f %% "
-                "of the time: "
-                "steps are uneven, or other programs have the CPUs. A larger prefetch evens that out.",
+                "of the time: steps are uneven, or other programs have the CPUs. A larger prefetch evens that out.",
                 percent(u->workers), waited);
         else
             SAY("The loader keeps up: the consumer waited %.1f %% of the time. What it does with the batches is the limit.", waited);
@@ -290,7 +292,7 @@ void fby__judge(fby_report *r)
     const size_t used = strlen(r->verdict);
     if (r->n_cures)
         (void)snprintf(r->verdict + used, sizeof r->verdict - used, " Cure: %s, %.*f times as many samples.", r->cures[0].change,
-                       r->cures[0].factor < 9.95, r->cures[0].factor);
+                       fby__decimals(r->cures[0].factor), r->cures[0].factor);
     else if (r->confidence < 0.3)
         (void)snprintf(r->verdict + used, sizeof r->verdict - used, " Not sure yet: %llu batches, %.2f s.", (unsigned long long)u.batches,
                        u.seconds);

@@ -19,11 +19,14 @@ typedef struct fby__usage {
     double first;                              /* of all time: first batches of epochs */
     double transform;                          /* of all time, as all that follow: one batch after the other */
     double workers;                            /* in the mean over the threads */
-    double read, decompress, decode, assemble; /* of `workers`: together as much */
+    double read, decompress, decode, assemble; /* of `workers`: the rest of that is a transform in C */
     double storage;                            /* something was being read */
     double memory;                             /* nothing could be loaded for want of budget */
     double cpus;                               /* of all that the process may use */
 } fby__usage;
+
+/** How many digits behind the point a figure has of which two are shown, without an exponent. */
+int fby__decimals(double figure);
 
 /** Fills cures and n_cures for r->limit. */
 void fby__cures_of(fby_report *r, const fby__usage *u);

@@ -455,7 +455,7 @@ class Report:
             f"blocks   {format_count(self.blocks_read)} read, {format_count(self.blocks_from_cache)} from the cache, "
             f"{format_count(self.blocks_evicted)} evicted",
             f"memory   {format_bytes(self.budget_peak_bytes)} at most of {format_bytes(self.budget_bytes)} "
-            f"(smallest {format_bytes(self.budget_minimum_bytes)}); {self.batches_out} batches held by the program, "
+            f"(smallest {format_bytes(self.budget_minimum_bytes)}); {self.batches_out} batch{'es' * (self.batches_out != 1)} held by the program, "
             f"{format_bytes(self.batches_out_bytes)}; the limit is {self.memory_limit}",
             f"order    superbatch of {format_count(self.superbatch_samples)} samples, {self.streams} stream{'s' * (self.streams != 1)}"
             + (f", {format_count(self.parts)} parts" if self.parts > 1 else "")

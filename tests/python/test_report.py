@@ -100,7 +100,7 @@ def test_a_slow_program_is_the_limit_and_nothing_would_help(table):
     with table.rows().loader({"x": "x"}, batch_size=500) as loader:
         for _ in range(2):
             for _ in loader:
-                time.sleep(0.004)
+                time.sleep(0.012)
         report = loader.report()
     assert report.limit == "model" and report.cures == () and report.confidence > 0.2
     assert "batches" in report.reason and "after the first epoch" in report.reason

@@ -5,18 +5,20 @@
 >>> for batch in loader:
 ...     step(params, batch["x"], batch["y"])                 # jax.Array
 
-On the CPU nothing is copied where JAX can take the memory as it is. JAX has no 64-bit types unless ``jax_enable_x64`` is set: without it,
-int64 and float64 outputs become 32-bit, as with ``jnp.asarray``; asking for ``dtype="float32"`` saves that copy.
+They go to JAX's default device, or to ``device=``. On the CPU nothing is copied where JAX can take the memory as it is. JAX has no 64-bit types
+unless ``jax_enable_x64`` is set: without it, int64 and float64 outputs become 32-bit, as with ``jnp.asarray``; asking for ``dtype="float32"`` saves
+that copy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 try:
     import jax as _jax
-    import jax.numpy as _jnp
+    import numpy as _numpy  # which JAX needs
 except ImportError as _error:
     raise ImportError(f"forebay.jax needs JAX: {_error}. Install jax, or use forebay.numpy") from _error
 
@@ -32,25 +34,32 @@ _register("jax", _Batch)
 _NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
 
 
-def _array(tensor: _forebay.Tensor, device: Any) -> Any:
+def _array(tensor: _forebay.Tensor) -> Any:
+    """In CPU memory."""
     if not _jax.config.jax_enable_x64 and tensor.dtype in _NARROW:
-        import numpy
-
-        array = _jnp.asarray(numpy.asarray(tensor).astype(_NARROW[tensor.dtype]))
-    else:
-        array = _jax.dlpack.from_dlpack(tensor)
-    return array if device is None else _jax.device_put(array, device)
+        return _jax.dlpack.from_dlpack(_numpy.asarray(tensor).astype(_NARROW[tensor.dtype]))
+    return _jax.dlpack.from_dlpack(tensor)
 
 
-def _arrays(value: Any, device: Any) -> Any:
+def _arrays(value: Any, placed: Callable[[Any], Any]) -> Any:
     if isinstance(value, dict):
-        return {name: _arrays(item, device) for name, item in value.items()}
+        return {name: _arrays(item, placed) for name, item in value.items()}
     if isinstance(value, (Ragged, Padded)):
-        return value.map(lambda tensor: _arrays(tensor, device))
+        return value.map(lambda tensor: _arrays(tensor, placed))
     if isinstance(value, tuple):
-        items = [_arrays(item, device) for item in value]
+        items = [_arrays(item, placed) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    return _array(value, device)
+    return placed(_array(value))
+
+
+def _computes_on_cpu() -> bool:
+    device = _jax.config.jax_default_device
+    return (_jax.default_backend() if device is None else device if isinstance(device, str) else device.platform) == "cpu"
+
+
+def _where_jax_computes(array: Any) -> Any:
+    """What came through DLPack is bound to the CPU and draws there what is computed with it; this is bound to no device, as what jnp.asarray() gives."""
+    return array if _computes_on_cpu() or not isinstance(array, _jax.Array) else _jax.device_put(_numpy.asarray(array))
 
 
 class _OnArrays:
@@ -61,7 +70,7 @@ class _OnArrays:
         self.__qualname__ = _transform.name_of(transform)
 
     def __call__(self, batch: Any) -> Any:
-        return self.transform(_arrays(batch, None))
+        return self.transform(_arrays(batch, lambda array: array))
 
 
 class Loader(_Forwarding):
@@ -73,7 +82,7 @@ class Loader(_Forwarding):
     outputs, **options
         As :class:`forebay.Loader` takes them, except `framework`.
     device : jax.Device or jax.sharding.Sharding, optional
-        Where batches go; by default they stay where JAX puts CPU memory.
+        Where batches go; by default where JAX computes: its default device.
     transform : callable, optional
         As of :class:`forebay.Loader`. It is called with JAX arrays in CPU memory and returns a pytree, which is then moved to `device`.
     """
@@ -85,6 +94,10 @@ class Loader(_Forwarding):
         self._transforms = transform is not None
 
     def __iter__(self) -> Iterator[Any]:
-        if self._transforms:
-            return iter(self.loader) if self._device is None else (_jax.device_put(batch, self._device) for batch in iter(self.loader))
-        return (_arrays(batch, self._device) for batch in iter(self.loader))
+        device = self._device
+        if not self._transforms:
+            placed = _where_jax_computes if device is None else functools.partial(_jax.device_put, device=device)
+            return (_arrays(batch, placed) for batch in iter(self.loader))
+        if device is None:
+            return (_jax.tree.map(_where_jax_computes, batch) for batch in iter(self.loader))
+        return (_jax.device_put(batch, device) for batch in iter(self.loader))

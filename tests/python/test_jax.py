@@ -102,3 +102,20 @@ def test_a_framework_that_is_not_there_is_named(run_python, name, needs):
         assert not [m for m in ("torch", "jax", "lightning") if sys.modules.get(m)]
         """
     )
+
+
+def test_batches_go_to_the_device_that_jax_computes_on(ds):
+    jax = pytest.importorskip("jax", reason="JAX is not installed")
+    import forebay.jax
+
+    if jax.default_backend() == "cpu":
+        pytest.skip("JAX has no other device than the CPU")
+    parameters = jax.numpy.ones(2)
+    for options in ({}, {"transform": lambda batch: {**batch, "y": batch["x"] + 1}}):
+        with forebay.jax.Loader(ds.rows(), {"x": "x", "a": "a"}, batch_size=50, shuffle=False, **options) as loader:
+            for i, batch in enumerate(loader):
+                assert all(array.devices() == parameters.devices() for array in batch.values())
+                result = jax.jit(lambda p, x: x @ p)(parameters, batch["x"])
+                assert result.devices() == parameters.devices() and batch["a"].tolist() == list(range(50 * i, 50 * i + 50))
+        with jax.default_device(jax.devices("cpu")[0]), forebay.jax.Loader(ds.rows(), {"x": "x"}, batch_size=50, **options) as loader:
+            assert all(array.devices() == {jax.devices("cpu")[0]} for batch in loader for array in batch.values())

@@ -255,6 +255,8 @@ def _loader_alone(loader: Any, seconds: float, speed: _Speed) -> tuple[Any, floa
         if samples > size:
             kept, size = batch, samples
         marks.append((marks[-1][0] + samples, time.perf_counter()))
+    _step.wait_for(batch)  # copies to a GPU that were begun
+    marks[-1] = (marks[-1][0], time.perf_counter())
     batches.close()
     (n, begin), (total, end) = marks[min(_QUEUE, len(marks) // 4)], marks[-1]
     speed.add(len(marks), total - n, end - begin)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ._batch import to_device
+from ._batch import map_tensors, to_device
 
 # Dense peaks as NVIDIA states them, in FLOP/s: (what the name of the device has in it, by dtype).
 _PEAKS = (
@@ -162,7 +162,13 @@ def peak_flops(dtype: str | None) -> float | None:
     kinds = next((kinds for part, kinds in _PEAKS if part in name), {})
     if dtype in ("float16", "bfloat16"):
         return kinds.get("half")
-    return kinds.get("tf32" if torch().backends.cuda.matmul.allow_tf32 else "float32") if dtype == "float32" else None
+    return kinds.get("tf32" if _allows_tf32(torch().backends.cuda.matmul) else "float32") if dtype == "float32" else None
+
+
+def _allows_tf32(matmul: Any) -> bool:
+    """As the program has set it; from torch 2.9 on, reading the older flag is an error where the newer one was set."""
+    newer = getattr(matmul, "fp32_precision", None)
+    return bool(matmul.allow_tf32) if newer is None else newer == "tf32"
 
 
 def transfer(batch: Any) -> float | None:
@@ -170,7 +176,7 @@ def transfer(batch: Any) -> float | None:
     gpu = cuda()
     if gpu is None:
         return None
-    host = to_device(batch, "cpu")
+    host = map_tensors(to_device(batch, "cpu"), lambda tensor: tensor.pin_memory())
     taken = []
     for _ in range(5):
         gpu.synchronize()
@@ -182,7 +188,7 @@ def transfer(batch: Any) -> float | None:
 
 
 class Peak:
-    """A context; :attr:`bytes` is the most memory in use meanwhile: torch's of the GPU, else the process's. None where that cannot be told."""
+    """A context; :attr:`bytes` is the most memory in use meanwhile: torch's of the GPU, or the process's where that is none. None: it cannot be told."""
 
     bytes: int | None = None
 
@@ -190,17 +196,16 @@ class Peak:
         self._gpu = cuda()
         if self._gpu is not None:
             self._gpu.reset_peak_memory_stats()
-        else:
-            try:
-                with open("/proc/self/clear_refs", "w") as file:
-                    file.write("5")  # VmHWM begins anew
-            except OSError:
-                pass
+        try:
+            with open("/proc/self/clear_refs", "w") as file:
+                file.write("5")  # VmHWM begins anew
+        except OSError:
+            pass
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._gpu is not None:
-            self.bytes = self._gpu.max_memory_reserved()
+        self.bytes = (self._gpu.max_memory_reserved() if self._gpu is not None else 0) or None
+        if self.bytes is not None:
             return
         try:
             with open("/proc/self/status") as file:

@@ -24,6 +24,13 @@ def ds():
     return fb.open({"x": rng.standard_normal((N, 8)).astype(np.float32), "y": rng.standard_normal(N).astype(np.float32)})
 
 
+@pytest.fixture
+def no_gpu(monkeypatch):
+    """Also where there is one, and other tests use it."""
+    monkeypatch.setattr(_diagnose._step, "cuda", lambda: None)
+    monkeypatch.setattr(_nvml, "of_torch", lambda: None)
+
+
 class Slow:
     """Batches that come no faster than one in `seconds`."""
 
@@ -280,7 +287,7 @@ def test_what_cannot_be_put_back_is_said(ds):
     assert "not restored" in str(found)
 
 
-def test_parts_of_a_step_are_told_apart(ds):
+def test_parts_of_a_step_are_told_apart(ds, no_gpu):
     torch = pytest.importorskip("torch")
 
     class Sleeps(torch.autograd.Function):
@@ -322,12 +329,12 @@ def test_parts_of_a_step_are_told_apart(ds):
     assert 0.0015 < found.optimizer < found.backward / 2
     assert found.forward + found.backward + found.optimizer <= found.step
     assert found.flops == 2 * 100 * 8 * 2  # forward, and the weights' gradient
-    assert found.transfer is None and found.peak is None and found.gpu is None  # no GPU here
+    assert found.transfer is None and found.peak is None and found.gpu is None
     assert torch.autograd.backward is backward
     assert not model._forward_hooks and not model._forward_pre_hooks
 
 
-def test_parts_are_of_a_step_that_nothing_makes_slower(clock, monkeypatch):
+def test_parts_are_of_a_step_that_nothing_makes_slower(clock, no_gpu, monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(_diagnose._step, "time", _diagnose.time)
 
@@ -493,6 +500,7 @@ def test_a_step_of_jax_is_waited_for(ds):
         w = update(w, x)
         return w
 
+    jax.block_until_ready(step(None))  # compiles
     began = time.perf_counter()
     for _ in range(3):
         jax.block_until_ready(step(None))

@@ -234,19 +234,28 @@ class Clock(lightning.Callback):
 
     def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, index: int) -> None:
         self.samples += size_of(batch)
-        loss = float(outputs["loss"])  # waits for the device
         now = time.perf_counter() - self.began
-        self.curve.append((now, self.samples, loss))
+        self.curve.append((now, self.samples, outputs["loss"].detach()))  # of which a number would wait for the device
         total = trainer.num_training_batches * trainer.max_epochs
         if len(self.curve) * self.points // total > (len(self.curve) - 1) * self.points // total:
             self.kept.append((now, self.samples, {name: value.detach().clone() for name, value in module.state_dict().items()}))
+
+    def on_train_end(self, trainer: Any, module: Any) -> None:
+        self.curve = [(seconds, samples, float(loss)) for seconds, samples, loss in self.curve]
+        if self.curve:  # the last step is over when its loss is there
+            self.curve[-1] = (time.perf_counter() - self.began, *self.curve[-1][1:])
+
+
+def on_device(args: argparse.Namespace) -> dict[str, Any]:
+    """Options of the loaders that bring batches to the GPU, where training is on one."""
+    return {"device": "cuda"} if args.device in ("auto", "gpu", "cuda") and torch.cuda.is_available() else {}
 
 
 def make(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: str) -> Any:
     """The training data by a loader."""
     if loader == OURS:
-        return recipe.data("train", folder, args, seed=args.seed)
-    return recipe.data("train", folder, args, shuffle=False) if loader == IN_ORDER else recipe.loaders[loader](folder, args)
+        return recipe.data("train", folder, args, seed=args.seed, **on_device(args))
+    return recipe.data("train", folder, args, shuffle=False, **on_device(args)) if loader == IN_ORDER else recipe.loaders[loader](folder, args)
 
 
 def trainer_of(args: argparse.Namespace, **options: Any) -> lightning.Trainer:
@@ -288,7 +297,8 @@ def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: 
         print(data.report())
     if isinstance(data, fb.Loader):
         data.close()
-    held_out = forebay.lightning.DataModule(val=recipe.data("val", folder, args, shuffle=False), test=recipe.data("test", folder, args, shuffle=False))
+    val, test = (recipe.data(part, folder, args, shuffle=False, **on_device(args)) for part in ("val", "test"))
+    held_out = forebay.lightning.DataModule(val=val, test=test)
     judge = trainer_of(args)
     end = {name: value.detach().clone() for name, value in task.state_dict().items()}
     seconds = clock.curve[-1][0] if clock.curve else 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from . import _forebay
@@ -72,8 +73,8 @@ class Batch(dict):
         return Batch(self)
 
 
-def check_device(device: Any) -> None:
-    """ValueError for a device that torch does not know, or a GPU that it does not see."""
+def checked_device(device: Any) -> Any:
+    """A torch.device. ValueError for one that torch does not know, or a GPU that it does not see."""
     import torch
 
     try:
@@ -84,6 +85,28 @@ def check_device(device: Any) -> None:
     if asked.type == "cuda" and (asked.index or 0) >= n:
         seen = f"{n} GPU{'s' * (n > 1)}, from cuda:0 on" if n else "no GPU"
         raise ValueError(f"device={device!r}: torch sees {seen}; without device= batches stay in the memory of the CPU")
+    return asked
+
+
+def map_tensors(batch: Any, function: Callable[[Any], Any]) -> Any:
+    """The batch with what `function` makes of each of its torch tensors, in dicts, lists and tuples of them; other objects stay as they are.
+
+    The result is of the same type, and a :class:`Batch` keeps its index and epoch.
+    """
+    if isinstance(batch, dict):
+        made = type(batch)((name, map_tensors(value, function)) for name, value in batch.items())
+        core = getattr(batch, "_core", None)
+        if core is not None:
+            made._core = core
+        return made
+    if isinstance(batch, tuple):
+        values = [map_tensors(value, function) for value in batch]
+        return type(batch)(*values) if hasattr(batch, "_fields") else tuple(values)
+    if isinstance(batch, list):
+        return [map_tensors(value, function) for value in batch]
+    if isinstance(batch, (Ragged, Padded)):
+        return batch.map(lambda tensor: map_tensors(tensor, function))
+    return function(batch) if hasattr(batch, "pin_memory") else batch
 
 
 def to_device(batch: Any, device: Any) -> Any:
@@ -92,21 +115,10 @@ def to_device(batch: Any, device: Any) -> Any:
     Tensors for CUDA go through pinned memory of torch's own allocator, which knows when a copy is over; the copy is not waited for. The
     result is of the same type, and a :class:`Batch` keeps its index and epoch.
     """
-    if isinstance(batch, dict):
-        moved = type(batch)((name, to_device(value, device)) for name, value in batch.items())
-        core = getattr(batch, "_core", None)
-        if core is not None:
-            moved._core = core
-        return moved
-    if isinstance(batch, tuple):
-        values = [to_device(value, device) for value in batch]
-        return type(batch)(*values) if hasattr(batch, "_fields") else tuple(values)
-    if isinstance(batch, list):
-        return [to_device(value, device) for value in batch]
-    if isinstance(batch, (Ragged, Padded)):
-        return batch.map(lambda tensor: to_device(tensor, device))
-    if not hasattr(batch, "pin_memory"):
-        return batch
-    if str(device).startswith("cuda") and not getattr(batch, "is_cuda", False):
-        return batch.pin_memory().to(device, non_blocking=True)
-    return batch.to(device)
+    to_gpu = isinstance(device, int) or str(device).startswith("cuda")  # torch counts GPUs
+
+    def move(tensor: Any) -> Any:
+        pins = to_gpu and not getattr(tensor, "is_cuda", False)
+        return tensor.pin_memory().to(device, non_blocking=True) if pins else tensor.to(device)
+
+    return map_tensors(batch, move)

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import _delivery, _forebay, _hints, _options, _state, _trace, _transform
 from ._advice import LOADER_ATTRIBUTES, LOADER_WORDS, TORCH_LOADER, Known, advised, outside, refuse_torch
-from ._batch import check_device, to_device
+from ._batch import checked_device, to_device
+from ._device import Mover
 from ._delivery import OutputInfo, SourceInfo
 from ._forebay import printable
 from ._log import log
@@ -227,9 +228,7 @@ class Loader(Known):
         self._framework = _delivery.choose_framework("torch" if framework is None and device is not None else framework)
         if device is not None and self._framework != "torch":
             raise ValueError(f"device={device!r} needs torch tensors, not framework={framework!r}")
-        if device is not None:
-            check_device(device)
-        self._device = device
+        self._mover = None if device is None else Mover(checked_device(device))
         self._as = as_
         self._transform = _transform.checked(transform)
         self._spans_before = _trace.totals()
@@ -243,8 +242,8 @@ class Loader(Known):
                 self._say_what_is_odd()
             if self._transform is not None and check:
                 batch = _transform.tried(self._transform, self._first_batch(), self._outputs)
-                if device is not None:
-                    to_device(batch, device)
+                if self._mover is not None:
+                    to_device(batch, self._mover.device)
         except BaseException:  # a warning may be an error
             self._core.close()
             raise
@@ -286,7 +285,12 @@ class Loader(Known):
         self._refuse_workers()
         self._find_rank()
         iterator = self._begin(self._comes())
-        return iterator if self._device is None else map(functools.partial(_moved, self._core, self._device), iterator)
+        if self._mover is None:
+            return iterator
+        if self._mover.device.type == "cuda" and self._transform is None:  # a transform may begin copies that nobody waits for
+            index = self._mover.device.index
+            self._core.pin(sys.modules["torch"].cuda.current_device() if index is None else index)
+        return map(functools.partial(_moved, self._core, self._mover), iterator)
 
     def _untouched(self) -> bool:
         """Has an epoch begun whose first batch is still to be taken?"""
@@ -516,7 +520,7 @@ class Loader(Known):
         batch = self._first_batch()
         if self._transform is not None:
             batch = _transform.once(self._transform, batch)
-        return batch if self._device is None else to_device(batch, self._device)
+        return batch if self._mover is None else to_device(batch, self._mover.device)
 
     def _first_batch(self) -> Any:
         """A batch of the first samples in file order, from a loader of its own."""
@@ -552,6 +556,8 @@ class Loader(Known):
 
         A running call of the transform is waited for. Closing twice does nothing.
         """
+        if self._mover is not None:
+            self._mover.finish()
         self._core.close()
         if self._thread not in (None, threading.current_thread()):  # a call of the transform may close
             self._thread.join()
@@ -580,10 +586,10 @@ class Twin(Loader):
     _warns = False
 
 
-def _moved(core: Any, device: Any, batch: Any) -> Any:
+def _moved(core: Any, mover: Mover, batch: Any) -> Any:
     """A batch on its device, and the time that took."""
     began = time.perf_counter_ns()
-    batch = to_device(batch, device)
+    batch = mover(batch)
     core.transferred(time.perf_counter_ns() - began)
     return batch
 

@@ -76,6 +76,8 @@ PyObject *fbpy_loader_deliver(fbpy_state *state, fbpy_loader *self, fby_batch *b
     Py_ssize_t n = PyTuple_GET_SIZE(self->names);
     PyObject *result = NULL, *values = NULL;
     size_t tensor = 0;
+    if (self->pinned_for >= 0 && !fbpy_batch_pin(batch, self->pinned_for))
+        self->pinned_for = -1; /* copies of it then take another way */
 
     if (self->as_dict) {
         if (!(result = PyObject_CallNoArgs(self->container)))

@@ -279,6 +279,11 @@ void fby_batch_unref(fby_batch *b)
     fby__account_unref(account);
 }
 
+bool fby_batch_pin(fby_batch *b, int (*pin)(void *user, void *memory, size_t bytes), void (*unpin)(void *user, void *memory), void *user)
+{
+    return fby__pool_slab_pin(b->account, &b->dense, &(fby__pinner){pin, unpin, user});
+}
+
 uint64_t fby_batch_size(const fby_batch *b) { return b->size; }
 uint64_t fby_batch_index(const fby_batch *b) { return b->index; }
 uint64_t fby_batch_epoch(const fby_batch *b) { return b->epoch; }

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "base/process.h"
 
 size_t fby__pool_slab_bytes(size_t n) { return fby__align_up_u64(n, FBY__PAGE_BYTES); }
 
@@ -133,6 +134,29 @@ void fby__pool_slab_return(fby__account *a, fby__slab *slab)
     bool kept = keep_spare_locked(a, slab);
     pthread_mutex_unlock(&a->lock);
     if (!kept)
-        fby__slab_unmap(slab);
+        fby__pool_slab_unmap(a, slab);
     *slab = (fby__slab){0};
+}
+
+bool fby__pool_slab_pin(fby__account *a, fby__slab *slab, const fby__pinner *pinner)
+{
+    if (slab->pinned)
+        return true;
+    if (a->pid != fby__process_id())
+        return false;
+    fby__pinner *its = &a->pool.pinner;
+    pthread_mutex_lock(&a->lock);
+    if (!its->pin)
+        *its = *pinner;
+    const bool same = its->pin == pinner->pin && its->unpin == pinner->unpin && its->user == pinner->user;
+    pthread_mutex_unlock(&a->lock);
+    slab->pinned = same && pinner->pin(pinner->user, slab->data, slab->bytes) == 0;
+    return slab->pinned;
+}
+
+void fby__pool_slab_unmap(const fby__account *a, const fby__slab *slab)
+{
+    if (slab->pinned)
+        a->pool.pinner.unpin(a->pool.pinner.user, slab->data);
+    fby__slab_unmap(slab);
 }

@@ -86,7 +86,7 @@ static void discharge_locked(fby__account *a, uint64_t bytes)
 void fby__slab_leave_locked(fby__account *a, const fby__slab *slab)
 {
     gone *g = (gone *)(void *)slab->data;
-    *g = (gone){.next = a->gone, .bytes = slab->bytes};
+    *g = (gone){.next = a->gone, .bytes = slab->bytes, .pinned = slab->pinned};
     a->gone = g;
     atomic_store_explicit(&a->has_gone, true, memory_order_relaxed);
 }
@@ -102,7 +102,7 @@ void fby__account_trim(fby__account *a)
     pthread_mutex_unlock(&a->lock);
     while (g) {
         gone *next = g->next;
-        (void)munmap(g, g->bytes); /* a valid mapping: cannot fail */
+        fby__pool_slab_unmap(a, &(fby__slab){.data = (uint8_t *)g, .bytes = g->bytes, .pinned = g->pinned});
         g = next;
     }
 }
@@ -129,10 +129,10 @@ static void drop_spare_values_locked(fby__account *a)
     fby__slab_leave_locked(a, slab);
 }
 
-static void unmap_all(fby__slab *slabs, size_t n)
+static void unmap_all(const fby__account *a, fby__slab *slabs, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        fby__slab_unmap(&slabs[i]);
+        fby__pool_slab_unmap(a, &slabs[i]);
     fby__free(slabs);
 }
 
@@ -149,9 +149,9 @@ void fby__account_retire(fby__account *a)
     a->n_idle = a->cap_idle = a->values.n_spare = a->values.cap_spare = a->pool.n_spare = 0;
     a->idle_bytes = a->values.spare_bytes = 0;
     pthread_mutex_unlock(&a->lock);
-    unmap_all(idle, n_idle);
-    unmap_all(pool, n_pool);
-    unmap_all(values, n_values);
+    unmap_all(a, idle, n_idle);
+    unmap_all(a, pool, n_pool);
+    unmap_all(a, values, n_values);
     fby__account_trim(a);
 }
 

@@ -16,6 +16,7 @@
 typedef struct gone {
     struct gone *next;
     size_t bytes;
+    bool pinned;
 } gone;
 
 /* Idle slabs lie on an array sorted by nothing: there are tens, and the search is by class. */
@@ -34,7 +35,8 @@ struct fby__account {
     struct {
         size_t slab_bytes;
         uint32_t n, in_use, n_spare;
-        fby__slab *spare; /* owned: n */
+        fby__slab *spare;   /* owned: n */
+        fby__pinner pinner; /* set once, before the first slab is pinned */
     } pool;
     struct {
         uint64_t room, in_use, spare_bytes; /* in_use + spare_bytes ≤ room, or there is no spare */
@@ -47,6 +49,8 @@ struct fby__account {
 /** Map so many bytes, whole pages; NULL when the system refuses. Under no lock. */
 void *fby__slab_memory(size_t bytes);
 static inline void fby__slab_unmap(const fby__slab *slab) { (void)munmap(slab->data, slab->bytes); /* a valid mapping: cannot fail */ }
+/** The same of one of the pool's. */
+void fby__pool_slab_unmap(const fby__account *a, const fby__slab *slab);
 /** It is to be unmapped, which nobody does under the lock. It was written to before: its page is there. */
 void fby__slab_leave_locked(fby__account *a, const fby__slab *slab);
 /**

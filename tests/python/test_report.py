@@ -115,7 +115,7 @@ def test_moving_batches_is_told_from_work(table, monkeypatch):
         time.sleep(0.004)
         return batch
 
-    monkeypatch.setattr(sys.modules["forebay._loader"], "to_device", slow)
+    monkeypatch.setattr(sys.modules["forebay._device"], "to_device", slow)
     with table.rows().loader({"x": "x"}, batch_size=500, device=torch.device("cpu")) as loader:
         for _ in range(2):
             for _ in loader:

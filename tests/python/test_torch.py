@@ -1,5 +1,6 @@
 """forebay.torch: as a dataset of PyTorch's, and under torchrun and mpirun; the gradients of many ranks are those of one."""
 
+import contextlib
 import io
 import json
 import os
@@ -7,6 +8,8 @@ import pickle
 import shutil
 import subprocess
 import sys
+import types
+import weakref
 
 import pytest
 
@@ -191,6 +194,75 @@ def test_batches_are_pinned_on_their_way_to_cuda_and_nowhere_else():
     there = Pinnable()
     there.is_cuda = True
     assert forebay.torch.to_device(there, "cuda").did == ("cuda",)
+
+
+class Cuda:
+    """torch.cuda, and a stream whose copies are over when a test says so."""
+
+    device, n_over, n_begun = "cuda:0", 0, 0
+
+    def current_stream(self, device=None):
+        return self
+
+    def Stream(self, device):
+        return self
+
+    def stream(self, stream):
+        return contextlib.nullcontext()
+
+    def record_event(self):
+        self.n_begun += 1
+        return Copy(self, self.n_begun)
+
+    def wait_event(self, event):
+        self.waits_for = event.number
+
+
+class Copy:
+    def __init__(self, cuda, number):
+        self.cuda, self.number = cuda, number
+
+    def query(self):
+        return self.number <= self.cuda.n_over
+
+    def synchronize(self):
+        self.cuda.n_over = max(self.cuda.n_over, self.number)
+
+
+class Lent(Pinnable):
+    """Memory that a loader writes to again when nobody has it any more."""
+
+    def pin_memory(self):
+        return self
+
+    def to(self, device, non_blocking=False):
+        return types.SimpleNamespace(of=self.did, record_stream=lambda stream: None, pin_memory=None)
+
+
+def test_a_batch_is_held_until_its_copy_is_over_and_no_more_than_two_are(monkeypatch):
+    from forebay._device import Mover
+
+    cuda = Cuda()
+    monkeypatch.setattr(torch, "cuda", cuda)
+    mover, alive = Mover(torch.device("cuda", 0)), []
+
+    def move(number):
+        lent = Lent(number)
+        alive.append(weakref.ref(lent))
+        moved = mover((lent,))
+        assert moved[0].of == number and cuda.waits_for == cuda.n_begun
+        return [n for n, lent in enumerate(alive) if lent() is not None]
+
+    assert move(0) == [0] and move(1) == [0, 1]
+    assert move(2) == [1, 2] and cuda.n_over == 1  # the first was waited for
+    cuda.n_over = 3
+    assert move(3) == [3]
+    mover.finish()
+    assert cuda.n_over == 4 and alive[3]() is None
+    other = Mover(torch.device("cuda", 0))
+    other((Lent(4),))
+    del other
+    assert cuda.n_over == 5
 
 
 TRAINING = """

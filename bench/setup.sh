@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A virtual environment with every rival of the benchmarks: Hugging Face datasets, LitData, Grain, scDataset, and what they need.
+# A virtual environment with every rival of the benchmarks: Hugging Face datasets, LitData, Grain, scDataset, Ray, and what they need.
 #     bench/setup.sh [DIR]        DIR is .demo/rivals-venv by default, where bench/run.py looks for it
 # Without it the benchmarks run with the rivals that need only PyTorch and pyarrow, and say which rows they leave out.
 set -euo pipefail
@@ -13,7 +13,7 @@ pip=("$venv/bin/python" -m pip install -q --disable-pip-version-check)
     "${pip[@]}" --extra-index-url https://download.pytorch.org/whl/cpu "$torch+cpu" 2>/dev/null ||
     "${pip[@]}" "$torch"
 # torch is named again so that nothing replaces it.
-"${pip[@]}" "$torch" $(grep -E '^(numpy|pandas|pyarrow|h5py)==' tests/requirements.txt) datasets==5.2.0 litdata==0.2.76 grain==0.2.18 scDataset==0.3.0
+"${pip[@]}" "$torch" $(grep -E '^(numpy|pandas|pyarrow|h5py)==' tests/requirements.txt) datasets==5.2.0 litdata==0.2.76 grain==0.2.18 scDataset==0.3.0 ray==2.60.0
 # LitData brings PyPI's torchvision, which is built for CUDA's torch and fails to load beside the CPU one; LitData needs it for images only.
 "$venv/bin/python" -m pip uninstall -q -y torchvision 2>/dev/null || true
-echo "rivals in $venv: datasets, litdata, grain, scDataset"
+echo "rivals in $venv: datasets, litdata, grain, scDataset, ray"

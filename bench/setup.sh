@@ -13,7 +13,8 @@ pip=("$venv/bin/python" -m pip install -q --disable-pip-version-check)
     "${pip[@]}" --extra-index-url https://download.pytorch.org/whl/cpu "$torch+cpu" 2>/dev/null ||
     "${pip[@]}" "$torch"
 # torch is named again so that nothing replaces it.
-"${pip[@]}" "$torch" $(grep -E '^(numpy|pandas|pyarrow|h5py)==' tests/requirements.txt) datasets==5.2.0 litdata==0.2.76 grain==0.2.18 scDataset==0.3.0 ray==2.60.0
+"${pip[@]}" "$torch" $(grep -E '^(numpy|pandas|pyarrow|h5py)==' tests/requirements.txt) datasets==5.2.0 litdata==0.2.76 \
+    grain==0.2.18 scDataset==0.3.0 ray==2.60.0
 # LitData brings PyPI's torchvision, which is built for CUDA's torch and fails to load beside the CPU one; LitData needs it for images only.
 "$venv/bin/python" -m pip uninstall -q -y torchvision 2>/dev/null || true
 echo "rivals in $venv: datasets, litdata, grain, scDataset, ray"

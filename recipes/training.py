@@ -234,10 +234,13 @@ class Clock(lightning.Callback):
 
     def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, index: int) -> None:
         self.samples += size_of(batch)
+        n, total = len(self.curve) + 1, trainer.num_training_batches * trainer.max_epochs
+        keeps = n * self.points // total > (n - 1) * self.points // total
+        if keeps and torch.cuda.is_initialized():
+            torch.cuda.synchronize()  # a point has the time at which its network was there
         now = time.perf_counter() - self.began
         self.curve.append((now, self.samples, outputs["loss"].detach()))  # of which a number would wait for the device
-        total = trainer.num_training_batches * trainer.max_epochs
-        if len(self.curve) * self.points // total > (len(self.curve) - 1) * self.points // total:
+        if keeps:
             self.kept.append((now, self.samples, {name: value.detach().clone() for name, value in module.state_dict().items()}))
 
     def on_train_end(self, trainer: Any, module: Any) -> None:

@@ -22,7 +22,7 @@ LOADER_WORDS = {
     "multiprocessing_context": _NO_PROCESSES,
     "persistent_workers": "threads live as long as the loader",
     "collate_fn": "outputs= says what a batch holds; transform= is called with every batch",
-    "pin_memory": "device= brings batches to a device, through pinned memory where that is faster",
+    "pin_memory": "device= brings batches to a device, from pinned memory",
     "pin_memory_device": "device= brings batches to a device",
     "prefetch_factor": "prefetch= is the number of finished batches that are kept ready",
     "sampler": "shuffle= is the order; samples.select(), .resample() and .oversample() choose what comes, and how often",

@@ -11,60 +11,71 @@ from typing import Any
 
 from ._batch import map_tensors, to_device
 
-_IN_FLIGHT = 2  # batches whose copies are not over: one that is copied, one that waits its turn
+_AHEAD = 2  # batches that may be copied while the GPU is at earlier steps, and that are held until their copies are over
 
 
 class Mover:
     """Moves batches to a device. Copies to a GPU have a stream of their own, so that they run beside the program's kernels.
 
-    The program's stream waits for a copy, the program does not. Memory that is locked in place is copied from where it lies and must not be written
-    to before the copy is over: so long the batch is held here.
+    The program's stream waits for a copy, the program does not, as long as the GPU is not more than a few steps behind it: a copy waits for the step
+    before the last two, and a batch is held until its copy is over, since memory that is pinned in place is copied from where it lies.
     """
 
     def __init__(self, device: Any) -> None:
         self.device = device
         self._streams: dict[Any, Any] = {}  # by device: "cuda" is the current one, which may change
-        self._held: collections.deque[tuple[Any, Any]] = collections.deque()
-        self._finish = weakref.finalize(self, _release, self._held, os.getpid())
+        self._steps: collections.deque[Any] = collections.deque()  # how far the program's stream was at the last calls
+        self._held: _Held = collections.deque()
+        weakref.finalize(self, _finish, self._held, os.getpid())
 
     def __call__(self, batch: Any) -> Any:
         if self.device.type != "cuda":
             return to_device(batch, self.device)
-        cuda = sys.modules["torch"].cuda
-        now = cuda.current_stream(self.device)
+        torch = sys.modules["torch"]
+        now = torch.cuda.current_stream(self.device)
         if now.device not in self._streams:
-            self._streams[now.device] = cuda.Stream(now.device)
+            self._streams[now.device] = torch.cuda.Stream(now.device)
         copies = self._streams[now.device]
 
         def move(tensor: Any) -> Any:
-            if tensor.is_cuda:  # a transform's doing, on the program's stream
-                with cuda.stream(now):
-                    return tensor.to(now.device)
+            if not isinstance(tensor, torch.Tensor) or tensor.is_cuda or tensor.is_nested or tensor.layout != torch.strided:  # a transform's
+                with torch.cuda.stream(now):
+                    return to_device(tensor, now.device)
             moved = tensor.pin_memory().to(now.device, non_blocking=True)  # what is pinned stays where it is
             moved.record_stream(now)
             return moved
 
-        with cuda.stream(copies):
-            moved = map_tensors(batch, move)
-            over = copies.record_event()
+        if len(self._steps) == _AHEAD:
+            copies.wait_event(self._steps.popleft())
+        self._steps.append(now.record_event())
+        with torch.cuda.stream(copies):
+            try:
+                moved = map_tensors(batch, move)
+            finally:  # some may be under way when another fails
+                over = copies.record_event()
+                self._held.append((over, batch))
         now.wait_event(over)
-        self._held.append((over, batch))
-        while len(self._held) > _IN_FLIGHT or self._held and self._held[0][0].query():
-            _let_go_of_one(self._held)
+        _let_go(self._held, _AHEAD)
         return moved
 
     def finish(self) -> None:
-        """Wait for the copies that are under way, and let go of their batches. Nothing comes after it."""
-        self._finish()
+        """Wait for the copies that are under way, and let go of their batches."""
+        _finish(self._held, os.getpid())
 
 
-def _let_go_of_one(held: collections.deque[tuple[Any, Any]]) -> None:
-    held[0][0].synchronize()
-    held.popleft()
+_Held = collections.deque[tuple[Any, Any]]  # (event: the copy is over, batch)
 
 
-def _release(held: collections.deque[tuple[Any, Any]], pid: int) -> None:
-    """Nothing is moved any more: the loader is closed, or the mover is gone, or the program ends."""
-    with contextlib.suppress(RuntimeError):  # of a GPU that failed, as its program has been told
-        while held and os.getpid() == pid:  # in a child of fork() there is no GPU to ask
-            _let_go_of_one(held)
+def _let_go(held: _Held, most: int) -> None:
+    """Of all but the newest; each is waited for by whoever took it, as a loader may be closed by another thread than the one that moves its batches."""
+    while len(held) > most:
+        with contextlib.suppress(IndexError):
+            over, batch = held.popleft()
+            over.synchronize()
+            del batch
+
+
+def _finish(held: _Held, pid: int) -> None:
+    if os.getpid() == pid:  # in a child of fork() there is no GPU to ask
+        with contextlib.suppress(RuntimeError):  # of a GPU that failed, as its program has been told
+            _let_go(held, 0)

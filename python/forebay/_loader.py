@@ -118,8 +118,8 @@ class Loader(Known):
         How many batches are kept ready; 8 by default.
     framework : {"torch", "numpy", "buffer"}, optional
         What tensors are. By default torch when the program has imported it, else NumPy, else :class:`forebay.Tensor`.
-    device : str or torch.device, optional
-        "cuda", "cuda:1", …: batches are pinned (by torch's own allocator) and copied there without waiting. Needs torch.
+    device : str, int or torch.device, optional
+        "cuda", "cuda:1", …: batches are copied there beside the program's kernels, from pinned memory. Needs torch.
     as_ : {"dict", "tuple", "namedtuple"}
         What a batch is: a :class:`forebay.Batch` (a dict), a tuple in the order of the outputs, or a namedtuple.
     transform : callable, optional
@@ -288,8 +288,9 @@ class Loader(Known):
         if self._mover is None:
             return iterator
         if self._mover.device.type == "cuda" and self._transform is None:  # a transform may begin copies that nobody waits for
-            index = self._mover.device.index
-            self._core.pin(sys.modules["torch"].cuda.current_device() if index is None else index)
+            cuda, index = sys.modules["torch"].cuda, self._mover.device.index
+            cuda.init()
+            self._core.pin(cuda.current_device() if index is None else index)
         return map(functools.partial(_moved, self._core, self._mover), iterator)
 
     def _untouched(self) -> bool:
@@ -556,9 +557,9 @@ class Loader(Known):
 
         A running call of the transform is waited for. Closing twice does nothing.
         """
+        self._core.close()
         if self._mover is not None:
             self._mover.finish()
-        self._core.close()
         if self._thread not in (None, threading.current_thread()):  # a call of the transform may close
             self._thread.join()
 

@@ -58,8 +58,12 @@ def _computes_on_cpu() -> bool:
 
 
 def _where_jax_computes(array: Any) -> Any:
-    """What came through DLPack is bound to the CPU and draws there what is computed with it; this is bound to no device, as what jnp.asarray() gives."""
-    return array if _computes_on_cpu() or not isinstance(array, _jax.Array) else _jax.device_put(_numpy.asarray(array))
+    """An array that came through DLPack is bound to the CPU, and so is what is computed with it. This one is bound to no device, as jnp.asarray() has it."""
+    if not isinstance(array, _jax.Array) or _computes_on_cpu() or any(device.platform != "cpu" for device in array.devices()):
+        return array
+    if _jax.numpy.issubdtype(array.dtype, _jax.dtypes.prng_key):  # has no NumPy form
+        return array
+    return _jax.device_put(_numpy.asarray(array))
 
 
 class _OnArrays:

@@ -76,8 +76,6 @@ PyObject *fbpy_loader_deliver(fbpy_state *state, fbpy_loader *self, fby_batch *b
     Py_ssize_t n = PyTuple_GET_SIZE(self->names);
     PyObject *result = NULL, *values = NULL;
     size_t tensor = 0;
-    if (self->pinned_for >= 0 && !fbpy_batch_pin(batch, self->pinned_for))
-        self->pinned_for = -1; /* copies of it then take another way */
 
     if (self->as_dict) {
         if (!(result = PyObject_CallNoArgs(self->container)))
@@ -208,6 +206,8 @@ static PyObject *next_batch(PyObject *op)
     do {
         Py_BEGIN_ALLOW_THREADS status = loader->transforms ? fby_loader_next_result(handle, WAIT_SLICE_NS, &result, &err)
                                                            : fby_loader_next(handle, WAIT_SLICE_NS, &batch, &err);
+        if (batch && loader->pinned_for >= 0 && !fbpy_batch_pin(batch, loader->pinned_for))
+            loader->pinned_for = -1; /* copies of it then take another way */
         Py_END_ALLOW_THREADS
     } while (status == FBY_TIMEOUT && !loader->close_requested && PyErr_CheckSignals() == 0);
     const bool open = fbpy_loader_leave(loader);

@@ -418,7 +418,7 @@ static PyMethodDef k_loader_methods[] = {
     {"counts", loader_counts, METH_NOARGS, "counts()\n--\n\n(batches, samples) of the epoch under way or next."},
     {"count_of", loader_count_of, METH_O, "count_of(epoch)\n--\n\n(batches, samples) of an epoch."},
     {"pin", fbpy_loader_pin, METH_O,
-     "pin(device)\n--\n\nFrom now on memory of batches is locked in place for a GPU; False where that cannot be."},
+     "pin(device)\n--\n\nFrom now on memory of batches is pinned in place for a GPU; False where that cannot be."},
     {"transferred", loader_transferred, METH_O,
      "transferred(ns)\n--\n\nSo much of the time since the last batch went to moving it to a device."},
     {"report", loader_report, METH_NOARGS, "report()\n--\n\nWhere the time went, as a dict."},

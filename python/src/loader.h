@@ -37,7 +37,7 @@ typedef struct fbpy_loader {
     PyObject *container;           /* forebay.Batch (a dict), or a namedtuple class; NULL = tuple */
     bool as_dict;
     PyObject *profiler_runs, *profiler_enter; /* torch: is its profiler running? A range of it, entered. NULL without torch */
-    int pinned_for;                           /* the GPU that memory of batches is locked for; -1 = none */
+    int pinned_for;                           /* the GPU that memory of batches is pinned for; -1 = none. The consumer's */
 } fbpy_loader;
 
 /* loader.c */
@@ -61,9 +61,9 @@ int fbpy_as_u64(PyObject *value, void *out);
 PyObject *fbpy_loader_of(PyTypeObject *type, fby_loader *handle, bool transforms);
 
 /* pinned.c */
-/** Loader.pin(device): memory of batches is locked in place from now on, for a GPU by its number. False where that cannot be. */
+/** Loader.pin(device): memory of batches is pinned in place from now on, for a GPU by its number. False where that cannot be. */
 PyObject *fbpy_loader_pin(PyObject *op, PyObject *number);
-/** fby_batch_pin() for it. */
+/** fby_batch_pin() for it, without the GIL. */
 bool fbpy_batch_pin(fby_batch *batch, int device);
 
 /* mix.c */

@@ -1,5 +1,5 @@
 /*
- * Memory of batches that a GPU copies from by itself, locked by the functions of CUDA's driver. Those of the runtime would make a context of their own
+ * Memory of batches that a GPU copies from by itself, pinned by the functions of CUDA's driver. Those of the runtime would make a context of their own
  * on the first GPU whenever a thread of ours calls them.
  */
 #include "loader.h"
@@ -9,7 +9,10 @@
 #include <stdio.h>
 #include <sys/utsname.h>
 
-#define PORTABLE 1u /* CU_MEMHOSTREGISTER_PORTABLE: for all contexts of the process */
+#define PORTABLE 1u         /* CU_MEMHOSTREGISTER_PORTABLE: for all contexts of the process */
+#define OLDEST_DRIVER 11040 /* of CUDA 11.4 */
+#define DEINITIALIZED 4     /* CUDA_ERROR_DEINITIALIZED: the program ends, and all that was pinned is not any more */
+#define NOT_REGISTERED 713  /* CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED */
 
 typedef void *context;
 
@@ -18,13 +21,14 @@ static struct {
     int (*release)(int device);
     int (*push)(context);
     int (*pop)(context *out);
-    int (*lock)(void *memory, size_t bytes, unsigned flags);
-    int (*unlock)(void *memory);
+    int (*pin)(void *memory, size_t bytes, unsigned flags);
+    int (*version)(int *out);
+    int (*unpin)(void *memory);
 } g_cuda; /* set once, under the GIL */
 
 static bool load(void)
 {
-    if (g_cuda.unlock)
+    if (g_cuda.unpin)
         return true;
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL); /* stays: there is no end of the program at which it could go */
     if (!library)
@@ -35,7 +39,8 @@ static bool load(void)
     } needed[] = {
         {"cuDevicePrimaryCtxRetain", &g_cuda.retain}, {"cuDevicePrimaryCtxRelease_v2", &g_cuda.release},
         {"cuCtxPushCurrent_v2", &g_cuda.push},        {"cuCtxPopCurrent_v2", &g_cuda.pop},
-        {"cuMemHostRegister_v2", &g_cuda.lock},       {"cuMemHostUnregister", &g_cuda.unlock},
+        {"cuMemHostRegister_v2", &g_cuda.pin},        {"cuDriverGetVersion", &g_cuda.version},
+        {"cuMemHostUnregister", &g_cuda.unpin},
     };
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         void *found = dlsym(library, needed[i].name);
@@ -46,24 +51,27 @@ static bool load(void)
     return true;
 }
 
-/* Linux before 5.9 may give a process that forks, in place of the page that is locked, a copy: the GPU then reads what was there before. */
+/*
+ * Where a process forks, Linux from 5.9 on gives copies of pinned pages to the child, if the driver has said that they are pinned, which newer ones do.
+ * Else the process itself may get a copy in place of the page, and the GPU reads what was there before.
+ */
 static bool pages_stay(void)
 {
     struct utsname is;
     unsigned major, minor;
-    return uname(&is) == 0 && sscanf(is.release, "%u.%u", &major, &minor) == 2 && (major > 5 || (major == 5 && minor >= 9));
+    int version = 0;
+    return uname(&is) == 0 && sscanf(is.release, "%u.%u", &major, &minor) == 2 && (major > 5 || (major == 5 && minor >= 9)) &&
+           g_cuda.version(&version) == 0 && version >= OLDEST_DRIVER;
 }
 
 /* With the context that programs of the runtime share (torch is one) as this thread's for the time of a call. */
-static bool enter(int device)
+static int enter(int device)
 {
     context its;
-    if (g_cuda.retain(&its, device) != 0)
-        return false;
-    if (g_cuda.push(its) == 0)
-        return true;
-    (void)g_cuda.release(device);
-    return false;
+    int status = g_cuda.retain(&its, device);
+    if (status == 0 && (status = g_cuda.push(its)) != 0)
+        (void)g_cuda.release(device);
+    return status;
 }
 
 static void leave(int device)
@@ -76,20 +84,23 @@ static void leave(int device)
 static int pin(void *user, void *memory, size_t bytes)
 {
     const int device = (int)(intptr_t)user;
-    if (!enter(device))
-        return -1;
-    const int status = g_cuda.lock(memory, bytes, PORTABLE);
-    leave(device);
+    int status = enter(device);
+    if (status == 0) {
+        status = g_cuda.pin(memory, bytes, PORTABLE);
+        leave(device);
+    }
     return status;
 }
 
-static void unpin(void *user, void *memory)
+static int unpin(void *user, void *memory)
 {
     const int device = (int)(intptr_t)user;
-    if (!enter(device)) /* the driver is gone with the program's end, and so is the lock */
-        return;
-    (void)g_cuda.unlock(memory);
-    leave(device);
+    int status = enter(device);
+    if (status == 0) {
+        status = g_cuda.unpin(memory);
+        leave(device);
+    }
+    return status == DEINITIALIZED || status == NOT_REGISTERED ? 0 : status;
 }
 
 bool fbpy_batch_pin(fby_batch *batch, int device) { return fby_batch_pin(batch, pin, unpin, (void *)(intptr_t)device); }
@@ -99,7 +110,7 @@ PyObject *fbpy_loader_pin(PyObject *op, PyObject *number)
     const long device = PyLong_AsLong(number);
     if (device == -1 && PyErr_Occurred())
         return NULL;
-    const bool can = device >= 0 && device <= INT32_MAX && pages_stay() && load();
+    const bool can = device >= 0 && device <= INT32_MAX && load() && pages_stay();
     ((fbpy_loader *)op)->pinned_for = can ? (int)device : -1;
     return PyBool_FromLong(can);
 }

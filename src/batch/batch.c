@@ -279,7 +279,7 @@ void fby_batch_unref(fby_batch *b)
     fby__account_unref(account);
 }
 
-bool fby_batch_pin(fby_batch *b, int (*pin)(void *user, void *memory, size_t bytes), void (*unpin)(void *user, void *memory), void *user)
+bool fby_batch_pin(fby_batch *b, int (*pin)(void *user, void *memory, size_t bytes), int (*unpin)(void *user, void *memory), void *user)
 {
     return fby__pool_slab_pin(b->account, &b->dense, &(fby__pinner){pin, unpin, user});
 }

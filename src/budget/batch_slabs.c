@@ -156,7 +156,7 @@ bool fby__pool_slab_pin(fby__account *a, fby__slab *slab, const fby__pinner *pin
 
 void fby__pool_slab_unmap(const fby__account *a, const fby__slab *slab)
 {
-    if (slab->pinned)
-        a->pool.pinner.unpin(a->pool.pinner.user, slab->data);
+    if (slab->pinned && a->pool.pinner.unpin(a->pool.pinner.user, slab->data) != 0)
+        return; /* stays mapped: else the device would take what is mapped there next for this */
     fby__slab_unmap(slab);
 }

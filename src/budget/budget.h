@@ -29,13 +29,13 @@ typedef struct fby__slab {
     size_t bytes;       /* of the size class: ≥ what was asked for. 0 = none */
     size_t extra_bytes; /* of these, what a smaller class would have spared; private */
     size_t tail_bytes;  /* behind it in its mapping, to be unmapped by fby__slab_map; private */
-    bool pinned;        /* of the pool alone: locked for a device, to be let go of before it is unmapped; private */
+    bool pinned;        /* for a device, of the pool alone: to be unpinned before it is unmapped; private */
 } fby__slab;
 
-/** Locks memory for a device, 0 where that was done, and lets go of it. */
+/** Pins memory for a device, and unpins it; each gives 0 where it did. */
 typedef struct fby__pinner {
     int (*pin)(void *user, void *memory, size_t bytes);
-    void (*unpin)(void *user, void *memory);
+    int (*unpin)(void *user, void *memory);
     void *user;
 } fby__pinner;
 
@@ -105,8 +105,8 @@ void fby__pool_slab_drop(fby__account *account, fby__slab *slab); /* in use → 
 void fby__pool_slab_hand_out(fby__account *account, const fby__slab *slab);
 void fby__pool_slab_return(fby__account *account, fby__slab *slab);
 /**
- * Lock a slab that the consumer has, which stays so for the batches that it holds later, until it is unmapped. False where that cannot be: the
- * pinner's doing, an account with another pinner, a child of fork(). Nothing where it is locked.
+ * Pin a slab that the consumer has, which stays so for the batches that lie in it later, until it is unmapped. False where that cannot be: the
+ * pinner's doing, an account with another pinner, a child of fork(). Nothing where it is pinned.
  */
 bool fby__pool_slab_pin(fby__account *account, fby__slab *slab, const fby__pinner *pinner);
 

@@ -1,5 +1,5 @@
 /*
- * Batches whose memory is locked for a device: once for memory that batch after batch lies in, let go of while it is still mapped, and at the end all
+ * Batches whose memory is pinned for a device: once for memory that batch after batch lies in, unpinned while it is still mapped, and at the end all
  * of it, also of batches that outlive their loader. A table stands for the device.
  */
 #include "support/loader_sizes.h"
@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@ static const char *ID[] = {"id"}, *HITS[] = {"hits"};
 typedef struct device {
     pthread_mutex_t lock;
     int refuse; /* from this call on; 0 = never */
+    int keeps;  /* what unpin() gives */
     int pins, unpins, wrong;
     struct {
         uint8_t *memory;
@@ -47,7 +49,7 @@ static int pin(void *user, void *memory, size_t bytes)
     return status;
 }
 
-static void unpin(void *user, void *memory)
+static int unpin(void *user, void *memory)
 {
     device *d = user;
     pthread_mutex_lock(&d->lock);
@@ -62,6 +64,7 @@ static void unpin(void *user, void *memory)
         d->unpins++;
     }
     pthread_mutex_unlock(&d->lock);
+    return d->keeps;
 }
 
 static fby_loader *open_loader(fby_dataset *ds)
@@ -109,7 +112,7 @@ static uint64_t read_epochs(fby_loader *l, device *d, int epochs, int *pinned, f
     return sum;
 }
 
-static void memory_is_locked_once_and_let_go_of_before_it_is_unmapped(void **state)
+static void memory_is_pinned_once_and_unpinned_before_it_is_unmapped(void **state)
 {
     (void)state;
     device d = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -120,7 +123,7 @@ static void memory_is_locked_once_and_let_go_of_before_it_is_unmapped(void **sta
     const uint64_t sum = read_epochs(l, &d, 3, &pinned, held);
     assert_int_equal(sum, 3 * ((uint64_t)ROWS * (ROWS - 1) / 2));
     assert_int_equal(pinned, 3 * ROWS / BATCH);
-    print_message("%d batches in memory that was locked %d times and let go of %d times\n", pinned, d.pins, d.unpins);
+    print_message("%d batches in memory that was pinned %d times and unpinned %d times\n", pinned, d.pins, d.unpins);
     assert_true(d.pins < pinned / 4); /* it is used again */
     fby_loader_close(l);
     assert_int_equal(d.n, HELD); /* those that are held */
@@ -146,7 +149,7 @@ static void a_device_that_refuses_changes_nothing(void **state)
     int of_other = 0;
     fby_batch *none[HELD] = {0};
     (void)read_epochs(l, &other, 1, &of_other, none);
-    assert_true(other.pins == 0 && of_other < ROWS / BATCH); /* one device a loader; what is locked for it stays so */
+    assert_true(other.pins == 0 && of_other < ROWS / BATCH); /* one device a loader; what is pinned for it stays so */
     for (int i = 0; i < HELD; i++) {
         fby_batch_unref(held[i]);
         fby_batch_unref(none[i]);
@@ -157,7 +160,7 @@ static void a_device_that_refuses_changes_nothing(void **state)
     assert_int_equal(d.wrong, 0);
 }
 
-static void a_child_of_fork_neither_locks_nor_lets_go(void **state)
+static void a_child_of_fork_neither_pins_nor_unpins(void **state)
 {
     (void)state;
     device d = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -171,10 +174,10 @@ static void a_child_of_fork_neither_locks_nor_lets_go(void **state)
     assert_true(fby_batch_pin(first, pin, unpin, &d));
     const pid_t child = fork();
     if (child == 0) {
-        const bool locked = fby_batch_pin(second, pin, unpin, &d);
+        const bool pinned = fby_batch_pin(second, pin, unpin, &d);
         fby_batch_unref(first);
         fby_batch_unref(second);
-        _exit(locked || d.pins != 1 || d.unpins != 0);
+        _exit(pinned || d.pins != 1 || d.unpins != 0);
     }
     int status = -1;
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -187,12 +190,34 @@ static void a_child_of_fork_neither_locks_nor_lets_go(void **state)
     assert_int_equal(d.wrong, 0);
 }
 
+static void what_cannot_be_unpinned_stays_mapped(void **state)
+{
+    (void)state;
+    device d = {.lock = PTHREAD_MUTEX_INITIALIZER, .keeps = 1};
+    fby_dataset *ds = open_dataset();
+    fby_loader *l = open_loader(ds);
+    fby_error err = {0};
+    fby_batch *b;
+    assert_int_equal(fby_loader_begin(l, 0, &err), FBY_OK);
+    assert_int_equal(fby_loader_next(l, -1, &b, &err), FBY_OK);
+    assert_true(fby_batch_pin(b, pin, unpin, &d));
+    uint8_t *memory = d.ranges[0].memory;
+    const size_t bytes = d.ranges[0].bytes;
+    fby_loader_close(l);
+    fby_batch_unref(b);
+    assert_int_equal(d.unpins, 1);
+    memory[0]++;
+    assert_int_equal(munmap(memory, bytes), 0);
+    fby_dataset_close(ds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_is_locked_once_and_let_go_of_before_it_is_unmapped),
+        cmocka_unit_test(memory_is_pinned_once_and_unpinned_before_it_is_unmapped),
         cmocka_unit_test(a_device_that_refuses_changes_nothing),
-        cmocka_unit_test(a_child_of_fork_neither_locks_nor_lets_go),
+        cmocka_unit_test(a_child_of_fork_neither_pins_nor_unpins),
+        cmocka_unit_test(what_cannot_be_unpinned_stays_mapped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

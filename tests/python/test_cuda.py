@@ -62,7 +62,7 @@ def test_batches_hold_the_same_values(ds, device, behind):
 
 
 @pytest.mark.parametrize("how", ["packed", "padded", "transformed"])
-def test_what_is_not_locked_in_place_goes_there_too(lists, how):
+def test_what_is_not_pinned_in_place_goes_there_too(lists, how):
     outputs = {"a": "a", "l": fb.col("l").padded(max_rows=6) if how == "padded" else "l"}
     options = {"transform": lambda batch: {**batch, "b": batch["a"] * 2}} if how == "transformed" else {}
     there, here = (lists.loader(outputs, batch_size=50, seed=1, **more) for more in ({"device": "cuda", **options}, {"framework": "torch"}))
@@ -77,7 +77,7 @@ def test_what_is_not_locked_in_place_goes_there_too(lists, how):
 
 
 def test_batches_are_copied_from_where_they_lie(ds):
-    """Their memory is locked in place, for batch after batch."""
+    """Their memory is pinned in place, for batch after batch."""
     seen = []
     real = torch.Tensor.pin_memory
     with pytest.MonkeyPatch.context() as patch:

@@ -1,6 +1,7 @@
 """forebay.torch: as a dataset of PyTorch's, and under torchrun and mpirun; the gradients of many ranks are those of one."""
 
 import contextlib
+import functools
 import io
 import json
 import os
@@ -8,6 +9,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+import threading
 import types
 import weakref
 
@@ -196,73 +198,106 @@ def test_batches_are_pinned_on_their_way_to_cuda_and_nowhere_else():
     assert forebay.torch.to_device(there, "cuda").did == ("cuda",)
 
 
-class Cuda:
-    """torch.cuda, and a stream whose copies are over when a test says so."""
+class Stream:
+    """Of a GPU: what was recorded is over when it was waited for."""
 
-    device, n_over, n_begun = "cuda:0", 0, 0
+    device = torch.device("cuda", 0)
 
-    def current_stream(self, device=None):
-        return self
-
-    def Stream(self, device):
-        return self
-
-    def stream(self, stream):
-        return contextlib.nullcontext()
+    def __init__(self):
+        self.waits_for, self.events = [], []
 
     def record_event(self):
-        self.n_begun += 1
-        return Copy(self, self.n_begun)
+        self.events.append(types.SimpleNamespace(over=False))
+        self.events[-1].synchronize = functools.partial(setattr, self.events[-1], "over", True)
+        return self.events[-1]
 
     def wait_event(self, event):
-        self.waits_for = event.number
+        self.waits_for.append(event)
 
 
-class Copy:
-    def __init__(self, cuda, number):
-        self.cuda, self.number = cuda, number
-
-    def query(self):
-        return self.number <= self.cuda.n_over
-
-    def synchronize(self):
-        self.cuda.n_over = max(self.cuda.n_over, self.number)
-
-
-class Lent(Pinnable):
+class Lent(torch.Tensor):
     """Memory that a loader writes to again when nobody has it any more."""
 
     def pin_memory(self):
         return self
 
     def to(self, device, non_blocking=False):
-        return types.SimpleNamespace(of=self.did, record_stream=lambda stream: None, pin_memory=None)
+        if self[0] < 0:
+            raise MemoryError
+        return Lent.of(float(self[0]))
+
+    def record_stream(self, stream):
+        pass
+
+    @staticmethod
+    def of(number):
+        return torch.tensor([float(number)]).as_subclass(Lent)
 
 
-def test_a_batch_is_held_until_its_copy_is_over_and_no_more_than_two_are(monkeypatch):
+@pytest.fixture
+def mover(monkeypatch):
+    """With the streams of a program and of copies, and a function that moves a batch and says whose memory is still held."""
     from forebay._device import Mover
 
-    cuda = Cuda()
-    monkeypatch.setattr(torch, "cuda", cuda)
-    mover, alive = Mover(torch.device("cuda", 0)), []
+    program, copies = Stream(), Stream()
+    gpu = types.SimpleNamespace(current_stream=lambda device: program, Stream=lambda device: copies, stream=lambda stream: contextlib.nullcontext())
+    monkeypatch.setattr(torch, "cuda", gpu)
+    lent = []
 
-    def move(number):
-        lent = Lent(number)
-        alive.append(weakref.ref(lent))
-        moved = mover((lent,))
-        assert moved[0].of == number and cuda.waits_for == cuda.n_begun
-        return [n for n, lent in enumerate(alive) if lent() is not None]
+    def move(*numbers):
+        batch = tuple(map(Lent.of, numbers))
+        lent.append(weakref.ref(batch[0]))
+        moved = made(batch)
+        assert [float(value) for value in moved] == list(numbers) and program.waits_for[-1] is copies.events[-1]
+        del batch
+        return [n for n, of in enumerate(lent) if of() is not None]
 
-    assert move(0) == [0] and move(1) == [0, 1]
-    assert move(2) == [1, 2] and cuda.n_over == 1  # the first was waited for
-    cuda.n_over = 3
-    assert move(3) == [3]
-    mover.finish()
-    assert cuda.n_over == 4 and alive[3]() is None
-    other = Mover(torch.device("cuda", 0))
-    other((Lent(4),))
-    del other
-    assert cuda.n_over == 5
+    made = Mover(torch.device("cuda", 0))
+    return types.SimpleNamespace(mover=made, move=move, program=program, copies=copies, lent=lent)
+
+
+def test_batches_are_held_until_their_copies_are_over_and_no_more_than_two_are(mover):
+    assert mover.move(0) == [0] and mover.move(1) == [0, 1]
+    assert mover.move(2) == [1, 2] and [event.over for event in mover.copies.events] == [True, False, False]
+    mover.mover.finish()
+    assert all(event.over for event in mover.copies.events) and all(of() is None for of in mover.lent)
+
+
+def test_copies_are_no_more_than_two_steps_ahead(mover):
+    for n in range(5):
+        mover.move(n)
+    assert mover.copies.waits_for == mover.program.events[:3]
+
+
+def test_a_batch_of_which_a_part_cannot_be_moved_is_held_too(mover):
+    with pytest.raises(MemoryError):
+        mover.move(0, -1)
+    assert mover.lent[0]() is not None
+    mover.mover.finish()
+    assert mover.lent[0]() is None and mover.copies.events[0].over
+
+
+def test_a_loader_that_is_closed_while_a_batch_is_moved_waits_for_its_copy(mover):
+    freed = []
+
+    def close():
+        while not over.is_set():
+            mover.mover.finish()
+
+    over = threading.Event()
+    thread = threading.Thread(target=close)
+    thread.start()
+    try:
+        for n in range(3000):
+            batch = (Lent.of(n),)
+            weakref.finalize(batch[0], lambda n=n: freed.append(mover.copies.events[n].over))
+            mover.mover(batch)
+            del batch
+    finally:
+        over.set()
+        thread.join()
+    mover.mover.finish()
+    assert len(freed) == 3000 and all(freed)
 
 
 TRAINING = """

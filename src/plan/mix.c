@@ -416,15 +416,20 @@ uint64_t fby__mix_reads_of(const fby__plan *plan, uint32_t block)
     return plan->mix->passes[lo];
 }
 
+/* A pass through a source: its order, and all its phases once more, with what names them and lists their batches. */
+static uint64_t pass_bytes(const fby__plan *plan, uint32_t i)
+{
+    const fby__plan *source = plan->mix->source[i];
+    return sizeof(fby__mix_pass) + plan->n_streams * (2 * sizeof(uint64_t)) + fby__plan_epoch_bytes(source) +
+           fby__plan_most_phases(source) * (sizeof(fby__plan_phase) + sizeof(fby__mix_reach *) + 3 * sizeof(uint32_t));
+}
+
 uint64_t fby__plan_anew_bytes(const fby__plan *plan)
 {
     uint64_t total = 0;
     for (uint32_t i = 0; plan->mix && i < plan->mix->n; i++) {
-        const uint64_t items = fby__plan_item_limit(plan->mix->source[i]);
-        const uint64_t each = sizeof(fby__mix_pass) + sizeof(fby__epoch) + plan->n_streams * (4 * sizeof(uint64_t)) +
-                              items * (sizeof(fby__plan_item) + 2 * sizeof(fby__plan_phase) + 8 * sizeof(uint32_t)); /* a phase an item */
         const uint64_t anew = plan->mix->passes[i] ? plan->mix->passes[i] - 1 : 0;
-        total = fby__min_u64(total + anew * each, UINT64_MAX / 8); /* each * passes are below 2^31 * 2^9 * 2^16 */
+        total = fby__min_u64(total + anew * pass_bytes(plan, i), UINT64_MAX / 8); /* bytes * passes are below 2^31 * 2^9 * 2^16 */
     }
     return total;
 }
@@ -436,9 +441,8 @@ uint64_t fby__mix_epoch_bytes(const fby__plan *plan)
                      slots * (2 * sizeof(uint64_t) + sizeof(fby__mix_moved)) + /* the deal */
                      plan->streams * (sizeof(uint64_t) + 2 * sizeof(uint32_t)) + n * (sizeof(unsigned __int128) + sizeof(uint64_t)) +
                      plan->n_streams * (sizeof(uint64_t) + sizeof(fby__mix_walk) + n * sizeof(uint64_t)); /* walks */
-    for (uint64_t i = 0; i < n; i++) /* the orders, and all their phases once more */
-        bytes += sizeof(fby__mix_pass) + sizeof(uint32_t) + plan->n_streams * (2 * sizeof(uint64_t)) +
-                 2 * fby__plan_epoch_bytes(plan->mix->source[i]);
+    for (uint32_t i = 0; i < n; i++)
+        bytes += sizeof(uint32_t) + pass_bytes(plan, i);
     return bytes;
 }
 

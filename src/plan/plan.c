@@ -363,6 +363,37 @@ void fby__plan_share_streams(fby__plan *plan, const fby__plan_opts *o)
     }
 }
 
+/* Of this rank, in any epoch. The streams of a mixture's source differ by more than a sample. */
+static uint64_t own_samples(const fby__plan *plan)
+{
+    return fby__min_u64(plan->part_most, (plan->part_most / plan->streams + 3) * plan->n_streams);
+}
+
+/*
+ * The most blocks, or slices of them, that so many samples lie in: the smallest ones. Counted by powers of two, in the first of which that does not fit
+ * as a whole all are as small as its smallest: less than twice as many, without a sort.
+ */
+static uint64_t most_items(const fby__plan *plan, const uint64_t *least, uint64_t samples)
+{
+    uint64_t n[64] = {0}, sum[64] = {0}, smallest[64] = {0}, items = 0;
+    for (uint32_t b = 0; b < plan->n_blocks; b++) {
+        const uint64_t slices = fby__plan_slices_of(plan, plan->counts[b]);
+        if (!slices)
+            continue;
+        const uint64_t of_block = fby__max_u64(!plan->draws.n ? plan->counts[b] : least ? least[b] : 0, slices), each = of_block / slices;
+        const int k = 63 - __builtin_clzll(each);
+        smallest[k] = n[k] ? fby__min_u64(smallest[k], each) : each;
+        n[k] += slices;
+        sum[k] += of_block;
+    }
+    int k = 0;
+    for (; k < 64 && sum[k] <= samples; k++) {
+        samples -= sum[k];
+        items += n[k];
+    }
+    return k < 64 ? items + samples / smallest[k] : items;
+}
+
 /* Everything that follows from counts and options. */
 static fby_status derive(fby__plan *plan, const fby__plan_opts *o, fby_error *err)
 {
@@ -403,6 +434,7 @@ static fby_status derive(fby__plan *plan, const fby__plan_opts *o, fby_error *er
         plan->n_slices += fby__plan_slices_of(plan, plan->counts[b]);
     if (!plan->has_parts || plan->slice_samples)
         plan->part_items = plan->n_slices;
+    plan->own_items = most_items(plan, o->draws.least, own_samples(plan));
     if (plan->n_slices > UINT32_MAX - plan->streams)
         return fby__fail(err, FBY_E_ARG, "%" PRIu64 " pieces of blocks are too many: choose fewer files in a batch, or a larger superbatch",
                          plan->n_slices);
@@ -418,6 +450,7 @@ fby_status fby__plan_create(const uint64_t *counts, uint32_t n_blocks, const fby
         return fby__fail_nomem(err, "plan of an epoch");
     plan->n_blocks = n_blocks;
     plan->draws = opts->draws;
+    plan->draws.least = NULL; /* the caller's */
     plan->counts = fby__calloc(n_blocks, sizeof *plan->counts);
     if (!plan->counts) {
         status = fby__fail_nomem(err, "sample counts of blocks");
@@ -452,6 +485,15 @@ uint32_t fby__plan_streams(const fby__plan *plan) { return plan->streams; }
 uint32_t fby__plan_own_streams(const fby__plan *plan) { return plan->n_streams; }
 bool fby__plan_whole_streams(const fby__plan *plan) { return plan->whole_streams; }
 bool fby__plan_part_is_all(const fby__plan *plan) { return plan->part_is_all; }
+uint64_t fby__plan_batch_limit(const fby__plan *plan)
+{
+    const uint64_t own = plan->global_batch / plan->world_size;
+    return plan->tail == FBY__TAIL_WRAP ? own : fby__min_u64(own, plan->part_most); /* wrapped, every batch is a whole one */
+}
+uint64_t fby__plan_batches_limit(const fby__plan *plan)
+{
+    return plan->batch_elements ? UINT64_MAX : fby__plan_counts_of(plan, plan->part_most).n_batches;
+}
 uint64_t fby__plan_phase_limit(const fby__plan *plan) { return plan->phase.limit; }
 fby__shuffle fby__plan_shuffle(const fby__plan *plan) { return plan->shuffle; }
 fby__tail fby__plan_tail(const fby__plan *plan) { return plan->tail; }
@@ -511,10 +553,9 @@ static uint64_t phases_of(const fby__plan *plan, uint64_t n, uint64_t items)
 
 static sizes sizes_of(const fby__plan *plan)
 {
-    const uint64_t streams = plan->batch_elements ? plan->streams : plan->n_streams, n = plan->part_most,
-                   all = fby__min_u64(plan->part_items + plan->streams, n),
-                   own = plan->spans || plan->shuffle == FBY__SHUFFLE_FULL ? all : 2 * (all * streams / plan->streams + streams);
-    sizes s = {.items = fby__min_u64(all, own)};
+    const uint64_t streams = plan->n_streams, n = own_samples(plan), all = fby__min_u64(plan->part_items + plan->streams, plan->part_most);
+    const bool scattered = plan->spans || plan->shuffle == FBY__SHUFFLE_FULL;
+    sizes s = {.items = scattered ? all : fby__min_u64(all, plan->own_items + 2 * streams)};
     s.phases = phases_of(plan, streams, s.items);
     /* Two batches in a row have more rows together than one may have, or the first is closed for its samples, or a pool or a stream ends. */
     if (plan->batch_elements)
@@ -522,6 +563,8 @@ static sizes sizes_of(const fby__plan *plan)
                                         (plan->pool_samples ? n / plan->pool_samples + s.phases : 0) + streams);
     return s;
 }
+
+#define BATCH_BYTES (sizeof(uint64_t) + sizeof(uint32_t)) /* by rows */
 
 uint64_t fby__plan_epoch_bytes(const fby__plan *plan)
 {
@@ -533,8 +576,17 @@ uint64_t fby__plan_epoch_bytes(const fby__plan *plan)
     return FBY__PLAN_EPOCH_BYTES + s.items * sizeof(fby__plan_item) + guides * sizeof(uint32_t) +
            s.phases * (sizeof(fby__plan_phase) + sizeof(uint32_t)) + plan->n_streams * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t)) +
            plan->n_blocks * sizeof(uint64_t) * ((plan->has_parts || plan->draws.n) + (plan->draws.n != 0)) +
-           (plan->spans ? plan->part_items * sizeof(fby__plan_item) : 0) +
-           2 * fby__max_u64(s.batches, plan->batch_elements ? 128 : 0) * (sizeof(uint64_t) + sizeof(uint32_t)); /* they grow by doubling */
+           (plan->spans ? plan->part_items * sizeof(fby__plan_item) : 0) + s.batches * BATCH_BYTES;
+}
+
+uint64_t fby__plan_most_phases(const fby__plan *plan) { return sizes_of(plan).phases; }
+
+uint64_t fby__plan_making_bytes(const fby__plan *plan)
+{
+    if (!plan->batch_elements)
+        return 0;
+    return (plan->world_size - 1) * fby__plan_epoch_bytes(plan) + /* tables grow by doubling */
+           plan->world_size * 2 * fby__max_u64(sizes_of(plan).batches, 128) * BATCH_BYTES;
 }
 
 uint64_t fby__plan_counts_hash(const fby__plan *plan) { return fby__hash(plan->counts, plan->n_blocks * sizeof *plan->counts).lo; }

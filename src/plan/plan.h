@@ -82,7 +82,8 @@ typedef struct fby__plan_draws {
     uint64_t n; /* draws in every epoch */
     void (*counts)(const void *user, uint64_t epoch, uint64_t *out);
     void (*drawn)(const void *user, uint64_t epoch, const uint32_t *block, uint64_t *io_sample, uint32_t n);
-    const void *user; /* borrowed for the plan's life */
+    const void *user;      /* borrowed for the plan's life */
+    const uint64_t *least; /* of each block, no fewer; borrowed for the call. NULL = unknown */
 } fby__plan_draws;
 
 /** Samples [lo, hi) of a block, lo < hi, that have the same key. */
@@ -234,13 +235,15 @@ typedef struct fby__mix_counts {
 } fby__mix_counts;
 fby_status fby__plan_mix_counts(const fby__plan *plan, uint64_t epoch, uint32_t source, fby__mix_counts *out, fby_error *err);
 
-uint32_t fby__plan_streams(const fby__plan *plan);     /* S used: gcd(streams, G); 1 for NONE */
-uint32_t fby__plan_own_streams(const fby__plan *plan); /* how many of them are this rank's; 1 for NONE */
-bool fby__plan_whole_streams(const fby__plan *plan);   /* parts no larger than the superbatch: a phase is all of its stream */
-bool fby__plan_part_is_all(const fby__plan *plan);     /* parts of more files than there are were asked for: there is one */
-double fby__plan_growth_share(const fby__plan *plan);  /* share of an epoch in first phases, which mix over fewer blocks; about */
-uint64_t fby__plan_phase_limit(const fby__plan *plan); /* no phase has more samples, unless it is one block; FULL: N */
-fby__shuffle fby__plan_shuffle(const fby__plan *plan); /* in effect: SUPERBATCH becomes FULL when N is small, unless there are parts */
+uint32_t fby__plan_streams(const fby__plan *plan);       /* S used: gcd(streams, G); 1 for NONE */
+uint32_t fby__plan_own_streams(const fby__plan *plan);   /* how many of them are this rank's; 1 for NONE */
+bool fby__plan_whole_streams(const fby__plan *plan);     /* parts no larger than the superbatch: a phase is all of its stream */
+bool fby__plan_part_is_all(const fby__plan *plan);       /* parts of more files than there are were asked for: there is one */
+double fby__plan_growth_share(const fby__plan *plan);    /* share of an epoch in first phases, which mix over fewer blocks; about */
+uint64_t fby__plan_batch_limit(const fby__plan *plan);   /* no batch of a rank has more samples */
+uint64_t fby__plan_batches_limit(const fby__plan *plan); /* no epoch has more batches a rank; UINT64_MAX for batches by rows */
+uint64_t fby__plan_phase_limit(const fby__plan *plan);   /* no phase has more samples, unless it is one block; FULL: N */
+fby__shuffle fby__plan_shuffle(const fby__plan *plan);   /* in effect: SUPERBATCH becomes FULL when N is small, unless there are parts */
 fby__tail fby__plan_tail(const fby__plan *plan);
 uint64_t fby__plan_seed(const fby__plan *plan);
 uint64_t fby__plan_global_batch(const fby__plan *plan);
@@ -340,10 +343,11 @@ void fby__epoch_destinations_end(fby__epoch *epoch, uint32_t phase);
  */
 bool fby__plan_has_destinations(const fby__plan *plan);
 /**
- * What an epoch takes, at most where its phases are about as large as they may be and the ranks have about as many blocks each; passes of a
- * mixture's sources but the first are in fby__plan_anew_bytes. Batches by rows: of all ranks, whose orders are made to count them.
+ * What an epoch takes, at most; passes of a mixture's sources but the first are in fby__plan_anew_bytes.
  */
 uint64_t fby__plan_epoch_bytes(const fby__plan *plan);
+/** And while one is made: batches by rows are counted on all ranks, whose orders are made for it. */
+uint64_t fby__plan_making_bytes(const fby__plan *plan);
 /** The most batches that a phase of any epoch reaches into, where epochs have destinations. */
 uint64_t fby__plan_reach_limit(const fby__plan *plan);
 

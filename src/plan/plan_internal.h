@@ -70,6 +70,7 @@ struct fby__plan {
     uint32_t n_files, n_parts;
     const fby__plan_unit *units;    /* what parts are made of: files, or keys */
     uint32_t n_units, part_units;   /* part_units 0: as many parts as asked for */
+    uint64_t own_items;             /* no rank has more blocks or slices of them, those that streams cut aside; spans and FULL aside */
     uint64_t part_items;            /* no part has more: spans, or blocks or slices of them; those that streams cut aside */
     uint64_t part_most, part_least; /* samples of the largest and the smallest part that could come; N without parts */
     uint32_t streams;               /* S */
@@ -122,6 +123,8 @@ void fby__plan_share_streams(fby__plan *plan, const fby__plan_opts *o);
 /** Which blocks are of which files. */
 fby_status fby__plan_list_files(fby__plan *plan, const uint32_t *files, fby_error *err);
 fby_status fby__plan_check_opts(const fby__plan_opts *o, fby_error *err);
+/** No epoch has more for this rank. Not of mixtures. */
+uint64_t fby__plan_most_phases(const fby__plan *plan);
 /** Cuts its batches, which are as many on every rank, and finds the phases that each takes samples from. */
 fby_status fby__epoch_cut_batches(fby__epoch *own, uint32_t rank, fby_error *err);
 /** The key of a phase's permutation: it names the phase by what is the same for every rank and schedule. Not for FULL. */

@@ -156,6 +156,17 @@ static void drop_batches(fby__epoch *epoch, uint64_t wanted)
     epoch->n_dropped = epoch->stream_length[0] - epoch->n_samples;
 }
 
+/* Without the room that was for more. Where there is no memory to move to, it stays. */
+static void trim_tables(fby__epoch *epoch)
+{
+    if (epoch->n_batches == 0)
+        return;
+    uint64_t *begin = fby__realloc_array(epoch->batch_begin, epoch->n_batches, sizeof *begin);
+    epoch->batch_begin = begin ? begin : epoch->batch_begin;
+    uint32_t *n = fby__realloc_array(epoch->batch_n, epoch->n_batches, sizeof *n);
+    epoch->batch_n = n ? n : epoch->batch_n;
+}
+
 /* Phases that no batch takes from go; the others end with the batches. */
 static void trim_phases(fby__epoch *epoch)
 {
@@ -223,7 +234,9 @@ fby_status fby__epoch_cut_batches(fby__epoch *own, uint32_t rank, fby_error *err
     fby__pool_scratch_destroy(pool);
     fby__free(views);
     fby__free(ranks);
-    if (status == FBY_OK)
+    if (status == FBY_OK) {
+        trim_tables(own);
         trim_phases(own);
+    }
     return status;
 }

@@ -208,13 +208,13 @@ static int pack(fby_dataset *ds, const pack_options *o, const fby_loader_opts *l
     if (!o->task || o->phase == FBY_PACK_PLAN || o->phase == FBY_PACK_FINISH)
         print_note(&info);
     if (o->task) {
-        printf("%s of %s: done in %s\n", o->task, o->to, cli_seconds(seconds));
+        printf("%s of %s: done in %s\n", o->task, cli_printable(o->to), cli_seconds(seconds));
         return CLI_OK;
     }
     if (o->dry_run)
-        printf("nothing was written; %s would hold:\n", o->to);
+        printf("nothing was written; %s would hold:\n", cli_printable(o->to));
     else
-        printf("packed %s rows into %s in %s%s\n", cli_count(info.rows), o->to, cli_seconds(seconds),
+        printf("packed %s rows into %s in %s%s\n", cli_count(info.rows), cli_printable(o->to), cli_seconds(seconds),
                info.resumed ? ", going on with an unfinished pack" : "");
     print_sizes(o, &info);
     return CLI_OK;

@@ -365,3 +365,10 @@ def test_messages_about_hostile_names_are_escaped(hostile, env, tmp_path):
         assert result.returncode in (1, 2)
         assert r"\x1b[" in result.stderr
         assert safe(result.stderr) and not result.stdout
+
+
+@pytest.mark.parametrize("more", [["--dry-run"], []])
+def test_the_folder_of_a_pack_is_escaped(env, tmp_path, more):
+    pq.write_table(pa.table({"x": [1, 2]}), tmp_path / "x.parquet")
+    result = run(["pack", tmp_path / "x.parquet", "--to", tmp_path / "\x1b[2Jout", *more], env)
+    assert result.returncode == 0 and r"\x1b[2Jout" in result.stdout and safe(result.stdout + result.stderr)

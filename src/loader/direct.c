@@ -425,9 +425,11 @@ fby__direct_needs fby__direct_needs_of(const fby_loader *l)
     n.smooth = fby__min_u64(2 * batches + 2, MOST_BATCHES);
     n.enough = fby__min_u64(batches * phases + l->config.depth, MOST_BATCHES);
     /* Entries of the blocks whose rows are in those batches: as many as they are of all samples, and as many again. */
-    const double share = fmin(1, 2 * (double)n.enough * (double)l->config.batch_size / (double)fby__max_u64(fby__loader_samples(l), 1));
+    const double share = fmin(1, 2 * (double)n.enough * (double)l->memory.batch_samples / (double)fby__max_u64(fby__loader_samples(l), 1));
     n.fixed_bytes = fby__loader_fixed_bytes(l) +
                     entry * ((uint64_t)(share * (double)fby__plan_item_limit(l->plan)) + n.most_jobs + 2 * fby__plan_own_streams(l->plan));
+    if (l->n_sources > 1) /* where samples of each source go in its batches under construction (fby__epoch_destinations_begin) */
+        n.fixed_bytes += (n.enough + batches) * fby__plan_own_streams(l->plan) * l->n_sources * (sizeof(uint64_t) + sizeof(uint32_t));
     return n;
 }
 

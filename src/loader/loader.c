@@ -50,15 +50,15 @@ static fby_status create_workers(fby_loader *l, fby_error *err)
         return fby__fail_nomem(err, "the workers");
     for (int i = 0; i < l->config.n_threads; i++) {
         fby__worker *w = &l->engine.workers[i];
-        w->item = fby__calloc(l->config.batch_size, sizeof *w->item);
-        w->sample = fby__calloc(l->config.batch_size, sizeof *w->sample);
-        w->block_row = fby__calloc(l->config.batch_size, sizeof *w->block_row);
-        w->first_row = fby__calloc(l->config.batch_size, sizeof *w->first_row);
-        w->n_rows = fby__calloc(l->config.batch_size, sizeof *w->n_rows);
-        w->row = fby__calloc(l->config.batch_size, sizeof *w->row);
-        w->entry = fby__calloc(l->config.batch_size, sizeof *w->entry);
-        w->id = fby__calloc(l->config.batch_size, sizeof *w->id);
-        w->repeats = fby__calloc(l->config.batch_size, sizeof *w->repeats);
+        w->item = fby__calloc(l->memory.batch_samples, sizeof *w->item);
+        w->sample = fby__calloc(l->memory.batch_samples, sizeof *w->sample);
+        w->block_row = fby__calloc(l->memory.batch_samples, sizeof *w->block_row);
+        w->first_row = fby__calloc(l->memory.batch_samples, sizeof *w->first_row);
+        w->n_rows = fby__calloc(l->memory.batch_samples, sizeof *w->n_rows);
+        w->row = fby__calloc(l->memory.batch_samples, sizeof *w->row);
+        w->entry = fby__calloc(l->memory.batch_samples, sizeof *w->entry);
+        w->id = fby__calloc(l->memory.batch_samples, sizeof *w->id);
+        w->repeats = fby__calloc(l->memory.batch_samples, sizeof *w->repeats);
         if (!w->item || !w->sample || !w->block_row || !w->first_row || !w->n_rows || !w->row || !w->entry || !w->id || !w->repeats)
             return fby__fail_nomem(err, "the workers");
         FBY__TRY(fby__made_arrays_create(l, &w->made, err));
@@ -277,7 +277,9 @@ fby_status fby__loader_open(const fby__asked_source *asked, uint32_t n, const fb
         goto fail;
     if (fby__plan_part_units(l->plan)) /* a larger one is the same */
         l->config.superbatch_samples = fby__min_u64(l->config.superbatch_samples, fby__plan_part_samples(l->plan));
-    l->memory.dense_batch_bytes = fby__pool_slab_bytes(fby__batch_dense_bytes(l->outputs.shape, l->config.batch_size));
+    l->memory.batch_samples = fby__plan_batch_limit(l->plan);
+    l->config.depth = (uint32_t)fby__max_u64(2, fby__min_u64(l->config.depth, fby__plan_batches_limit(l->plan)));
+    l->memory.dense_batch_bytes = fby__pool_slab_bytes(fby__batch_dense_bytes(l->outputs.shape, l->memory.batch_samples));
     if ((status = fby__loader_budget(l, opts, err)) != FBY_OK)
         goto fail;
     if ((status = fby__loader_notes_order(l, opts, err)) != FBY_OK || (status = fby__epoch_create(l->plan, 0, &first, err)) != FBY_OK ||

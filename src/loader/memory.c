@@ -214,7 +214,7 @@ static uint64_t order_bytes(const fby_loader *l)
 {
     const fby__schedule *s = NULL;
     const uint64_t blocks = l->memory.n_blocks, entries = fby__max_u64(blocks, fby__plan_item_limit(l->plan));
-    uint64_t bytes = 4 * fby__plan_epoch_bytes(l->plan) +
+    uint64_t bytes = 4 * fby__plan_epoch_bytes(l->plan) + fby__plan_making_bytes(l->plan) +
                      blocks * (sizeof *l->memory.cost + sizeof *s->next_epoch_use + 2 * sizeof(uint64_t)) + /* counts, files */
                      entries * (sizeof(void *) + 4 * sizeof(uint32_t));                                     /* the cache's tables */
     for (uint32_t i = 0; i < l->n_sources; i++)
@@ -228,9 +228,10 @@ uint64_t fby__loader_fixed_bytes(const fby_loader *l)
     const fby__worker *w = NULL;
     uint32_t n_spans;
     const fby__plan_span *spans = fby__plan_spans(l->plan, &n_spans); /* of parts by key */
-    uint64_t arrays = l->config.batch_size * (sizeof *w->item + sizeof *w->sample + sizeof *w->block_row + sizeof *w->first_row +
-                                              sizeof *w->n_rows + sizeof *w->row + sizeof *w->entry + sizeof *w->id + sizeof *w->repeats) +
-                      fby__made_arrays_bytes(l) + l->outputs.made_scratch_bytes + fby__plan_pool_bytes(l->plan);
+    uint64_t arrays =
+        l->memory.batch_samples * (sizeof *w->item + sizeof *w->sample + sizeof *w->block_row + sizeof *w->first_row + sizeof *w->n_rows +
+                                   sizeof *w->row + sizeof *w->entry + sizeof *w->id + sizeof *w->repeats) +
+        fby__made_arrays_bytes(l) + l->outputs.made_scratch_bytes + fby__plan_pool_bytes(l->plan);
     uint64_t sources = fby__loader_anew_bytes(l) + order_bytes(l);
     for (uint32_t i = 0; i < l->n_sources; i++)
         sources += fby__dataset_memory_bytes(l->sources[i].ds) + fby__samples_memory_bytes(l->sources[i].samples);
@@ -391,11 +392,13 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
     p.shuffle = SHUFFLE[opts->shuffle];
     p.tail = opts->tail == FBY_TAIL_AUTO && world > 1 ? FBY__TAIL_WRAP : TAIL[opts->tail];
     uint64_t *counts = fby__malloc(l->memory.n_blocks * sizeof *counts);
+    uint64_t *least = fby__malloc(l->memory.n_blocks * sizeof *least);
     uint32_t *files = fby__malloc(l->memory.n_blocks * sizeof *files);
-    fby_status status = counts && files ? FBY_OK : fby__fail_nomem(err, "the plan");
+    fby_status status = counts && least && files ? FBY_OK : fby__fail_nomem(err, "the plan");
     for (uint32_t b = 0; status == FBY_OK && b < l->memory.n_blocks; b++) {
         const fby__loader_source *of = fby__source_of(l, b);
         counts[b] = l->memory.cost[b].most;
+        least[b] = l->memory.cost[b].least;
         files[b] = fby__dataset_block(of->ds, b - of->first_block)->file;
     }
     p.files = files;
@@ -422,10 +425,11 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
         p.lengths = lengths_of;
     p.lengths_user = l;
     if (drawn)
-        p.draws = (fby__plan_draws){fby_samples_count(in->samples), draws_of, drawn_of, in->samples};
+        p.draws = (fby__plan_draws){fby_samples_count(in->samples), draws_of, drawn_of, in->samples, least};
     if (status == FBY_OK)
         status = l->config.mix ? plan_mix(l, counts, files, &p, out, err) : fby__plan_create(counts, l->memory.n_blocks, &p, out, err);
     fby__free(counts);
+    fby__free(least);
     fby__free(files);
     return status;
 }

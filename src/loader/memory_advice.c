@@ -110,7 +110,8 @@ static void advise_all(trial *t, char *out, size_t n)
     }
     while (!largest && l->config.batch_size > 1 && !t->opts.batch_elements) {
         l->config.batch_size /= 2;
-        l->memory.dense_batch_bytes = fby__pool_slab_bytes(fby__batch_dense_bytes(l->outputs.shape, l->config.batch_size));
+        l->memory.batch_samples = fby__min_u64(l->memory.batch_samples, l->config.batch_size);
+        l->memory.dense_batch_bytes = fby__pool_slab_bytes(fby__batch_dense_bytes(l->outputs.shape, l->memory.batch_samples));
         (void)snprintf(batch, sizeof batch, ", batch_size to %llu", (unsigned long long)l->config.batch_size);
         largest = fitting_superbatch(t);
     }

@@ -121,7 +121,7 @@ static uint64_t grown_bytes(const fby_loader *l)
     for (uint32_t i = 0; i < l->n_sources; i++) {
         const fby__loader_source *in = &l->sources[i];
         const double beyond = atomic_load_explicit(&in->grown_row_bytes, memory_order_relaxed);
-        bytes += beyond * (in->live_rows + FBY__MINIMUM_VALUES * (double)l->config.batch_size);
+        bytes += beyond * (in->live_rows + FBY__MINIMUM_VALUES * (double)l->memory.batch_samples);
     }
     return bytes < 0x1p62 ? (uint64_t)bytes : (uint64_t)1 << 62;
 }

@@ -128,11 +128,11 @@ static uint64_t rows_in_a_row(const fby__loader_source *in, uint64_t batches)
     uint64_t n, most, rows = UINT64_MAX;
     if (l->config.asked.batch_elements) /* a single sample may have more */
         return fby__mul_u64_checked(batches, fby__max_u64(l->config.asked.batch_elements, longest), &most) ? most : UINT64_MAX;
-    if (!fby__mul_u64_checked(batches, l->config.batch_size, &n) || !fby__mul_u64_checked(n, longest, &most))
+    if (!fby__mul_u64_checked(batches, l->memory.batch_samples, &n) || !fby__mul_u64_checked(n, longest, &most))
         return UINT64_MAX;
     switch (fby__plan_shuffle(fby__source_plan(in))) {
     case FBY__SHUFFLE_NONE: /* of several ranks, each batch is a run of its own */
-        rows = fby__plan_world_size(l->plan) == 1 ? neighbours(in, n) : batches * neighbours(in, l->config.batch_size);
+        rows = fby__plan_world_size(l->plan) == 1 ? neighbours(in, n) : batches * neighbours(in, l->memory.batch_samples);
         break;
     case FBY__SHUFFLE_BLOCK: rows = streams * neighbours(in, n / streams + 1); break;
     case FBY__SHUFFLE_FULL:
@@ -153,7 +153,7 @@ static uint64_t rows_of(const fby__loader_source *in, uint64_t batches, uint64_t
     uint64_t copies, all;
     if (shuffle != FBY__SHUFFLE_NONE && shuffle != FBY__SHUFFLE_BLOCK)
         return rows_in_a_row(in, batches + twice);
-    twice = fby__min_u64(twice, fby__div_up_u64(fby_samples_count(in->samples), fby__max_u64(in->loader->config.batch_size, 1)));
+    twice = fby__min_u64(twice, fby__div_up_u64(fby_samples_count(in->samples), fby__max_u64(in->loader->memory.batch_samples, 1)));
     return fby__mul_u64_checked(twice, rows_in_a_row(in, 1), &copies) && fby__add_u64_checked(copies, rows_in_a_row(in, batches), &all)
                ? all
                : UINT64_MAX;
@@ -173,7 +173,7 @@ static double padded_rows(const fby__loader_source *in, const fby__batch_output 
     const fby_loader *l = in->loader;
     const uint64_t longest = fby__min_u64(fby_samples_max_rows(in->samples), o->max_rows);
     const uint64_t length = fby__div_up_u64(o->pad_to_max ? o->max_rows : longest, o->multiple_of) * o->multiple_of;
-    const double all = (double)batches * (double)l->config.batch_size * (double)length;
+    const double all = (double)batches * (double)l->memory.batch_samples * (double)length;
     /* Of batches by rows, as many samples of one row as there could be beside the longest do not come: half of the batch is padding. */
     return l->config.asked.batch_elements && !o->pad_to_max ? fmin(all, 2 * (double)rows) : all;
 }
@@ -191,7 +191,7 @@ static uint64_t flight_bytes(fby__loader_source *in, uint32_t depth)
         if (in->densest_rows == 0)
             in->densest_rows = densest_mean(in);
         rows = rows ? rows : rows_of(in, depth, twice);
-        const double cut = (double)batches * (double)l->config.batch_size * (double)in->outputs[i].max_rows;
+        const double cut = (double)batches * (double)l->memory.batch_samples * (double)in->outputs[i].max_rows;
         bytes += o->layout == FBY_LAYOUT_PADDED ? padded_rows(in, o, batches, rows) * (double)(o->row_bytes + !o->want_lengths)
                                                 : fmin((double)rows, cut) * (double)o->row_bytes;
     }
@@ -252,7 +252,7 @@ static double most_elements(const fby__loader_source *in, const fby__output_sour
 static uint64_t least_values_bytes(fby__loader_source *in)
 {
     fby_loader *l = in->loader;
-    const uint64_t pieces = fby__min_u64(l->config.batch_size, PIECES_A_STREAM * (uint64_t)fby__plan_own_streams(l->plan)) + 1;
+    const uint64_t pieces = fby__min_u64(l->memory.batch_samples, PIECES_A_STREAM * (uint64_t)fby__plan_own_streams(l->plan)) + 1;
     bool is_set = in->listed_sample_bytes > 0;
     for (uint32_t i = 0; i < l->outputs.shape->n_outputs && !is_set; i++) {
         const fby__batch_output *o = &l->outputs.shape->outputs[i];
@@ -261,7 +261,7 @@ static uint64_t least_values_bytes(fby__loader_source *in)
         const double mean = mean_length(in, &in->outputs[i], o); /* of strings in dictionaries, metadata says little */
         in->listed_sample_bytes += element_bytes(o) * (element_bytes(o) > 1 ? mean : fmax(mean, LEAST_STRING_BYTES));
     }
-    const double bytes = FBY__MINIMUM_VALUES * (double)l->config.batch_size * in->listed_sample_bytes +
+    const double bytes = FBY__MINIMUM_VALUES * (double)l->memory.batch_samples * in->listed_sample_bytes +
                          (double)l->outputs.shape->n_ragged * (double)pieces * (double)fby__slab_class_bytes(1);
     return bytes < 0x1p62 ? (uint64_t)bytes : (uint64_t)1 << 62;
 }
@@ -272,16 +272,16 @@ static uint64_t listed_values_bytes(const fby__loader_source *in)
     const fby_loader *l = in->loader;
     const uint64_t depth = l->config.depth, joined = fby__min_u64((uint64_t)l->config.n_threads, depth);
     const double average =
-        1.25 * (double)l->config.batch_size * (double)(depth + FBY__SPARE_BATCHES) * (l->config.asked.memory_all ? 2 : 1);
+        1.25 * (double)l->memory.batch_samples * (double)(depth + FBY__SPARE_BATCHES) * (l->config.asked.memory_all ? 2 : 1);
     double bytes = 0;
     for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
         const fby__batch_output *o = &l->outputs.shape->outputs[i];
         const fby__output_source *s = &in->outputs[i];
         if (!fby__batch_output_varies(o) || is_known(in, i))
             continue;
-        bytes += element_bytes(o) * (lengths_of(in, s)
-                                         ? ROUNDED * most_elements(in, s, o, l->config.batch_size * (depth + FBY__SPARE_BATCHES + joined))
-                                         : average * mean_length(in, s, o));
+        bytes += element_bytes(o) *
+                 (lengths_of(in, s) ? ROUNDED * most_elements(in, s, o, l->memory.batch_samples * (depth + FBY__SPARE_BATCHES + joined))
+                                    : average * mean_length(in, s, o));
     }
     return bytes < 0x1p62 ? (uint64_t)bytes : (uint64_t)1 << 62;
 }

@@ -176,15 +176,15 @@ typedef struct fby__flight {
 
 /** Per worker. Owner thread only. */
 typedef struct fby__worker {
-    uint32_t *item;                 /* batch_size */
-    uint64_t *sample;               /* batch_size: the sample of its block */
-    uint64_t *block_row;            /* batch_size: the sample's first row in its block */
-    uint64_t *first_row;            /* batch_size: the sample's first row in the entry's panels, but those of first rows alone */
-    uint64_t *n_rows;               /* batch_size: the sample's rows */
-    bool *repeats;                  /* batch_size: does the sample fill up the last batch? */
-    uint64_t *id;                   /* batch_size: the sample's number in the dataset, for operations in place */
-    const uint8_t **row;            /* batch_size: panel rows of one output */
-    const fby__cache_entry **entry; /* batch_size */
+    uint32_t *item;                 /* batch_samples */
+    uint64_t *sample;               /* batch_samples: the sample of its block */
+    uint64_t *block_row;            /* batch_samples: the sample's first row in its block */
+    uint64_t *first_row;            /* batch_samples: the sample's first row in the entry's panels, but those of first rows alone */
+    uint64_t *n_rows;               /* batch_samples: the sample's rows */
+    bool *repeats;                  /* batch_samples: does the sample fill up the last batch? */
+    uint64_t *id;                   /* batch_samples: the sample's number in the dataset, for operations in place */
+    const uint8_t **row;            /* batch_samples: panel rows of one output */
+    const fby__cache_entry **entry; /* batch_samples */
     uint32_t *taken;                /* max_pieces: pieces taken from a flight */
     fby__pool_scratch *sorted;      /* owned; NULL without length buckets */
     struct fby__made_arrays *made;  /* owned: what a maker is given; NULL when there is none */
@@ -236,7 +236,7 @@ typedef struct fby__loader_config {
     int n_threads;
     uint32_t depth; /* batches in flight */
     uint64_t seed;
-    uint64_t batch_size; /* most samples of a batch */
+    uint64_t batch_size; /* most samples of a batch, were there so many */
     uint64_t superbatch_samples;
     fby_loader_opts asked;      /* the options, without what they borrow */
     const fby_mix *mix;         /* borrowed until the loader is open; NULL = none */
@@ -337,6 +337,7 @@ typedef struct fby__loader_memory {
     uint64_t smooth_bytes;       /* the least with which a superbatch is loaded while the one before it drains: never more than that */
     fby__direct_needs direct;    /* what rows would need that go straight to their batches */
     fby__direct_fit direct_fit;  /* and what the budget gives them */
+    uint64_t batch_samples;      /* of the largest batch: batch_size, or all that an epoch has */
     uint64_t dense_batch_bytes;  /* size class of a batch's dense slab */
     fby__shares wanted, shares;  /* what each could use, and has */
     uint64_t worker_bytes; /* reserved scratch of a worker, for all formats: pages and dictionaries of a block's columns, decompressed */

@@ -248,6 +248,61 @@ static void dense_data_never_goes_beyond_the_smallest_accepted_budget(void **sta
     }
 }
 
+static fby_report report_with(fby_dataset *ds, fby_samples *samples, uint64_t batch_size, fby_tail_kind tail, fby__account_stats *out)
+{
+    const fby_output lists[] = {DENSE[0], DENSE[1], {.name = "hits", .columns = (const char *[]){"hits"}, .n_columns = 1}};
+    fby_loader_opts opts = {.samples = samples,
+                            .outputs = lists,
+                            .n_outputs = 3,
+                            .batch_size = batch_size,
+                            .tail = tail,
+                            .n_threads = 2,
+                            .prefetch_batches = batch_size > 400 ? 40 : 4};
+    fby_loader *l = open_loader(ds, opts);
+    opts.memory_bytes = report_of(l).budget_minimum_bytes;
+    fby_loader_close(l);
+    l = open_loader(ds, opts);
+    const fby_report r = report_of(l);
+    for (fby_batch *b; fby_loader_next(l, -1, &b, NULL) == FBY_OK; fby_batch_unref(b))
+        assert_int_equal(fby_batch_size(b), tail == FBY_TAIL_WRAP ? batch_size : 40);
+    *out = stats_of(l);
+    fby_loader_close(l);
+    return r;
+}
+
+/* Batches of more samples than there are, or than are chosen: what is asked for is what the samples take. Wrapped, they are there. */
+static void a_batch_is_counted_with_the_samples_there_are(void **state)
+{
+    (void)state;
+    const fby_samples_opts rows = {.size = sizeof rows, .kind = FBY_SAMPLES_ROWS};
+    const uint64_t counts[] = {16, 24}, more[] = {16, 24, 4000, 4000};
+    for (int limited = 0; limited < 2; limited++) {
+        fby_dataset *ds = NULL;
+        fby_samples *samples = NULL;
+        fby_error err = {0};
+        fby__account_stats s;
+        assert_int_equal(memory_dataset_open(limited ? more : counts, limited ? 4 : 2, &ds, &err), FBY_OK);
+        assert_int_equal(fby_samples_open(ds, &rows, &samples, &err), FBY_OK);
+        if (limited) {
+            fby_samples *all = samples;
+            assert_int_equal(fby_samples_limit(all, 40, false, 0, &samples, &err), FBY_OK);
+            fby_samples_close(all);
+        }
+        const fby_report exact = report_with(ds, samples, 40, FBY_TAIL_KEEP, &s);
+        for (uint64_t size = 400; size <= 4000000; size *= 100) {
+            const fby_report r = report_with(ds, samples, size, FBY_TAIL_KEEP, &s);
+            assert_int_equal(r.budget_minimum_bytes, exact.budget_minimum_bytes);
+            assert_int_equal(r.overlap_bytes, exact.overlap_bytes);
+            assert_int_equal(r.keep_all_bytes, exact.keep_all_bytes);
+            assert_true(s.forced_bytes == 0 && s.peak_bytes <= s.limit_bytes);
+        }
+        assert_true(report_with(ds, samples, 40000, FBY_TAIL_WRAP, &s).budget_minimum_bytes > 2 * 40000 * 32);
+        assert_true(s.forced_bytes == 0 && s.peak_bytes <= s.limit_bytes);
+        fby_samples_close(samples);
+        fby_dataset_close(ds);
+    }
+}
+
 /* Strings and lists of all kinds of batches, also of pieces that come one by one: every sample once, and never a byte too many. */
 static void lists_and_strings_never_go_beyond_the_smallest_accepted_budget(void **state)
 {
@@ -468,7 +523,7 @@ static void the_budget_for_overlap_is_never_more_than_what_keeps_everything(void
             l = open_loader(ds, opts);
             const fby_report r = report_of(l);
             assert_true(r.overlap_bytes == named.overlap_bytes && r.keep_all_bytes == named.keep_all_bytes);
-            assert_true(k == 0 || l->config.depth >= opts.prefetch_batches);
+            assert_true(k == 0 || l->config.depth >= fby__min_u64(opts.prefetch_batches, fby__plan_batches_limit(l->plan)));
             assert_true(k != 1 || !l->engine.direct || l->memory.max_batches >= l->memory.direct.smooth);
             assert_true(k != 2 || !l->engine.direct);
             n_direct += l->engine.direct != NULL;
@@ -490,6 +545,7 @@ int main(void)
         TEST(the_process_grows_by_no_more_than_a_larger_budget),
         TEST(nothing_goes_beyond_budgets_between_the_smallest_and_twice_as_much),
         TEST(dense_data_never_goes_beyond_the_smallest_accepted_budget),
+        TEST(a_batch_is_counted_with_the_samples_there_are),
         TEST(lists_and_strings_never_go_beyond_the_smallest_accepted_budget),
         TEST(parts_of_blocks_that_an_epoch_cut_elsewhere_give_way),
         TEST(batches_that_the_consumer_holds_are_out_of_the_budget_and_reported),

@@ -128,7 +128,7 @@ class span(contextlib.ContextDecorator):
         if not isinstance(name, str) or not name:
             raise TypeError(f"a span has a name: span({name!r})")
         self.name = name
-        self._open: list[tuple[int, Any, Any]] = []
+        self._threads = threading.local()  # what each thread that shares the object has open: ranges nest by thread
 
     def _recreate_cm(self) -> "span":
         return span(self.name)  # a decorated function may run in several threads, and call itself
@@ -138,6 +138,12 @@ class span(contextlib.ContextDecorator):
             raise TypeError(f"span {self.name!r} cannot decorate {function.__qualname__}: calling it does not run it. Use a with block inside")
         return super().__call__(function)
 
+    def _open(self) -> list[tuple[int, Any, Any]]:
+        stack: list[tuple[int, Any, Any]] | None = getattr(self._threads, "stack", None)
+        if stack is None:
+            stack = self._threads.stack = []
+        return stack
+
     def __enter__(self) -> "span":
         torch, nvtx = _torch_profiler(), _nvtx()
         record = None
@@ -146,11 +152,11 @@ class span(contextlib.ContextDecorator):
             record.__enter__()
         if nvtx is not None:
             nvtx[0](self.name.encode())
-        self._open.append((time.perf_counter_ns(), record, nvtx))
+        self._open().append((time.perf_counter_ns(), record, nvtx))
         return self
 
     def __exit__(self, *exc: Any) -> None:
-        begun, record, nvtx = self._open.pop()
+        begun, record, nvtx = self._open().pop()
         _forebay.span_end(self.name, begun)
         spent = time.perf_counter_ns() - begun
         with _totals_lock:

@@ -181,6 +181,25 @@ def test_spans_are_in_the_report_of_loaders_made_before(table):
     assert repr(fb.span("a")) == "<forebay.span 'a'>"
 
 
+def test_threads_that_share_a_span_have_a_time_each(table):
+    shared, entered, leave = fb.span("shared"), threading.Event(), threading.Event()
+
+    def long():
+        with shared:
+            entered.set()
+            leave.wait(10)
+
+    with table.rows().loader({"x": "x"}, batch_size=500) as loader:
+        thread = threading.Thread(target=long)
+        thread.start()
+        entered.wait(10)
+        time.sleep(0.2)
+        with shared:  # begins as the other one ends
+            leave.set()
+            thread.join()
+            assert loader.report().spans["shared"].ns >= 200_000_000
+
+
 def test_spans_and_next_are_in_torchs_profiler(table):
     torch = pytest.importorskip("torch")
     with table.rows().loader({"x": "x"}, batch_size=1000, framework="torch") as loader:

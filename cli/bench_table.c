@@ -137,7 +137,8 @@ static int run_all(const cli_data *data, bench_limits limits, setting *all, size
 
 static double of(double a, double b) { return b > 0 ? a / b : 0; }
 
-static void print_table(const bench_options *o, const cli_option *options, const setting *all, size_t n, const setting *baseline)
+static void print_table(const bench_options *o, const cli_option *options, const setting *all, size_t n, const setting *baseline,
+                        size_t runs)
 {
     cli_table table;
     size_t differ = 0, column;
@@ -160,7 +161,10 @@ static void print_table(const bench_options *o, const cli_option *options, const
             if (o->varied[i].n > 1)
                 cli_table_add(&table, text_of(o, k, i));
         cli_table_add(&table, cli_rate(s->median[RATE]));
-        cli_table_addf(&table, "%.0f %%", 100 * of(s->highest - s->lowest, s->median[RATE]));
+        if (runs == 1)
+            cli_table_add(&table, "-");
+        else
+            cli_table_addf(&table, "%.0f %%", 100 * of(s->highest - s->lowest, s->median[RATE]));
         cli_table_addf(&table, "%.2f%s", of(s->median[RATE], baseline->median[RATE]), s == baseline ? " *" : "  ");
         cli_table_add(&table, cli_seconds(s->median[FIRST_BATCH]));
         cli_table_addf(&table, "%.2f", s->median[CPU]);
@@ -222,7 +226,7 @@ static int show(const cli_data *data, const bench_options *o, const cli_option *
     } else if (code == CLI_OK) {
         bench_print_dataset(data, paths, n_paths);
         putchar('\n');
-        print_table(o, table, all, n, baseline);
+        print_table(o, table, all, n, baseline, runs);
         printf("\n  %s* the baseline. %s%s\n", cli_dim, cli_text_str(&note), cli_plain);
     }
     json_decref(json);

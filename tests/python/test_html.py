@@ -118,14 +118,15 @@ def test_the_script_draws_every_panel(report, tmp_path):
 
 
 def test_what_bench_measured_side_by_side_is_drawn(report, tmp_path):
-    rows = [{"name": name, "samples_per_second": 1e6 * n, "lowest": 9e5 * n, "highest": 1.1e6 * n, "factor": n, "epoch_seconds": 7200.0 / n} for n, name in
-            enumerate(("shuffle=full", "shuffle=none"), 1)]  # fmt: skip
+    rows = [{"name": name, "samples_per_second": 1e6 * n, "runs": [1e6 * n] * n, "lowest": 9e5 * n, "highest": 1.1e6 * n, "factor": n,
+             "epoch_seconds": 7200.0 / n} for n, name in enumerate(("shuffle=full", "shuffle=none"), 1)]  # fmt: skip
     compared = {"title": "Side by side", "note": "In turn.", "baseline": "shuffle=full", "rows": [*rows, {"name": "grain", "skipped": "not installed"}]}
     page = json.dumps({**report.to_dict(), "comparison": compared, "batch_times": [[100_000, 3], [1_000_000, 5]]})
     (tmp_path / "bench.html").write_text(_html.page(page))
     drawn_page = drawn(tmp_path / "bench.html", tmp_path)
     assert {"Side by side", "Time from batch to batch"} <= set(drawn_page["headings"]) and not drawn_page["bad"]
     assert "2.00 M/s" in drawn_page["text"] and "grain: not installed" in drawn_page["text"] and "utilisation" not in drawn_page["text"]
+    assert drawn_page["text"].split().count("-") == 2  # the spread of one run, and the loader that was left out
     assert "7,200 s" in drawn_page["text"] and not re.search(r"NaN|undefined|Infinity|\de\+", drawn_page["text"])
 
 

@@ -98,7 +98,10 @@ static bool parse(const cli_option *o, const char *arg, void *at, const char **e
     case CLI_TEXT: *(const char **)at = arg; return true;
     case CLI_LIST: list_add(at, arg, false); return true;
     case CLI_EACH: list_add(at, arg, true); return true;
-    case CLI_COUNT: *expected = "a whole number such as 1000, 1_000 or 1e6"; return cli_parse_count(arg, at);
+    case CLI_COUNT:
+        *expected = "a whole number from 1 on, such as 1000, 1_000 or 1e6";
+        return cli_parse_count(arg, at) && *(const uint64_t *)at > 0;
+    case CLI_NUMBER: *expected = "a whole number such as 1000, 1_000 or 1e6"; return cli_parse_count(arg, at);
     case CLI_SIZE: *expected = "a size such as 8GiB, 500MB or 1048576"; return cli_parse_size(arg, at);
     case CLI_MEMORY: *expected = "a size such as 8GiB, 500MB or 1048576, 70% of what is free, or all"; return cli_parse_memory(arg, at);
     case CLI_TIME: *expected = "a time such as 10, 1.5s or 20ms"; return cli_parse_seconds(arg, at);

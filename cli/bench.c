@@ -20,7 +20,7 @@ static const cli_option options[] = {
     {"dtype", 0, CLI_CHOICE, offsetof(bench_options, dtype), "TYPE", "of the matrix (default: float32)", bench_dtype_names},
     VARIED("batch-size", 'b', CLI_COUNT, BENCH_BATCH_SIZE, "N", "samples a batch (default: 1024, fewer of large arrays)", NULL),
     VARIED("shuffle", 's', CLI_CHOICE, BENCH_SHUFFLE, "HOW", "what is mixed (default: superbatch)", bench_shuffle_names),
-    {"seed", 0, CLI_COUNT, offsetof(bench_options, seed), "N", "of the shuffle (default: 0)", NULL},
+    {"seed", 0, CLI_NUMBER, offsetof(bench_options, seed), "N", "of the shuffle (default: 0)", NULL},
     VARIED("memory", 'm', CLI_MEMORY, BENCH_MEMORY, "SIZE",
            "the budget: 8GiB, 70% (of what is free), all (default: two superbatches, at most half of what is free)", NULL),
     VARIED("superbatch", 0, CLI_TEXT, BENCH_SUPERBATCH, "N", "samples mixed with each other: 100000, 64blocks or 512MiB (default)", NULL),
@@ -35,7 +35,7 @@ static const cli_option options[] = {
     {"batches", 0, CLI_COUNT, offsetof(bench_options, batches), "N", "stop after N batches", NULL},
     {"runs", 0, CLI_COUNT, offsetof(bench_options, runs), "N", "of each setting, in turn (default: 5; with --save, --against: 10)", NULL},
     {"quick", 'q', CLI_FLAG, offsetof(bench_options, quick), NULL, "a first look: 2 s at most; of several settings 3 runs of 1 s", NULL},
-    {"warmup", 0, CLI_COUNT, offsetof(bench_options, warmup), "N", "first run N batches that do not count", NULL},
+    {"warmup", 0, CLI_NUMBER, offsetof(bench_options, warmup), "N", "first run N batches that do not count", NULL},
     {"work", 0, CLI_TIME, offsetof(bench_options, work), "S", "keep the consumer busy that long after each batch: 5ms", NULL},
     {"save", 0, CLI_TEXT, offsetof(bench_options, save), "FILE", "write what was measured, for --against", NULL},
     {"against", 0, CLI_TEXT, offsetof(bench_options, against), "FILE", "exit with 1 when it is slower than what --save wrote, see below",
@@ -137,6 +137,9 @@ static int run(const cli_command *command, int argc, char **argv)
             cli_error(CLI_USAGE, "--seconds 10", "bench: --compare runs loaders of which not all have epochs: give --seconds or --batches");
     else if (code == CLI_CONTINUE && o.today && !o.compare)
         code = cli_error(CLI_USAGE, "--compare --today loader.py:make()", "bench: --today is a loader that --compare runs beside this one");
+    else if (code == CLI_CONTINUE && bench_settings(&o) == 1 && o.runs && !o.compare && !o.save && !o.against)
+        code = cli_error(CLI_USAGE, "--epochs N, or --threads 1,2 --runs N",
+                         "bench: --runs is of several settings, of --compare, --save and --against: one setting is run once");
     else if (code == CLI_CONTINUE && bench_settings(&o) == 1 && o.baseline.n && !o.compare)
         code = cli_error(CLI_USAGE, "--shuffle none,superbatch --baseline shuffle=none", "bench: --baseline is of several settings");
     if (code == CLI_CONTINUE)

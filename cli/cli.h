@@ -100,7 +100,8 @@ typedef enum cli_kind {
     CLI_TEXT,   /* const char * */
     CLI_LIST,   /* cli_list: comma-separated, may be repeated */
     CLI_EACH,   /* cli_list: may be repeated, commas and all */
-    CLI_COUNT,  /* uint64_t */
+    CLI_COUNT,  /* uint64_t, at least 1 */
+    CLI_NUMBER, /* uint64_t */
     CLI_SIZE,   /* uint64_t bytes */
     CLI_MEMORY, /* cli_memory_size */
     CLI_TIME,   /* double seconds */

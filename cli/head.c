@@ -13,7 +13,7 @@ typedef struct head_options {
 } head_options;
 
 static const cli_option options[] = {
-    {"rows", 'n', CLI_COUNT, offsetof(head_options, rows), "N", "how many rows (default: 10)", NULL},
+    {"rows", 'n', CLI_NUMBER, offsetof(head_options, rows), "N", "how many rows (default: 10)", NULL},
     {"columns", 'c', CLI_LIST, offsetof(head_options, columns), "NAMES", "top-level columns, as names or shell patterns", NULL},
     {"width", 'w', CLI_COUNT, offsetof(head_options, width), "N", "cut the table to N columns of text (default: the terminal)", NULL},
     {"wide", 0, CLI_FLAG, offsetof(head_options, wide), NULL, "cut nothing: every column, whole values", NULL},

@@ -12,7 +12,7 @@ static const char *const shuffles[] = {"full", "none", NULL}, *const formats[] =
 static const cli_option options[] = {
     {"to", 't', CLI_TEXT, offsetof(pack_options, to), "DIR", "the folder to pack into: new, empty, or with an unfinished pack", NULL},
     {"shuffle", 0, CLI_CHOICE, offsetof(pack_options, shuffle), "HOW", "the order of the rows (default: full)", shuffles},
-    {"seed", 's', CLI_COUNT, offsetof(pack_options, seed), "N", "of the shuffle (default: 0)", NULL},
+    {"seed", 's', CLI_NUMBER, offsetof(pack_options, seed), "N", "of the shuffle (default: 0)", NULL},
     {"by", 0, CLI_TEXT, offsetof(pack_options, by), "KEY", "a column each of whose values has files of its own", NULL},
     {"units", 0, CLI_CHOICE, offsetof(pack_options, units), "WHICH",
      "where files state other units: same is an error, first takes the first file's (default: same)", units},

@@ -155,6 +155,10 @@ static int parse_double(const fby_option *o, PyObject *value, char *opts)
             PyErr_Format(PyExc_TypeError, "%s must be a number, not %s", o->name, fbpy_type_name(value));
         return -1;
     }
+    if (o->least && !(number > 0)) {
+        PyErr_Format(PyExc_ValueError, "%s=%S is out of range: it must be above 0", o->name, value);
+        return -1;
+    }
     *(double *)(void *)(opts + o->offset) = number;
     if (o->also)
         *(bool *)(void *)(opts + o->also) = true;

@@ -69,8 +69,8 @@ const fby_option fby__loader_table[] = {
     OPT_U32("local_world_size", local_world_size, IN_FILE, 1, "world_size", "ranks on this host, which share its memory"),
     OPT_U64("slow_next_ms", slow_next_ms, BOTH, 1, "50",
             "a wait for a batch that is longer is logged with its cause; first batches of epochs are not"),
-    OPT_DOUBLE("slow_next_share", slow_next_share, BOTH, "none",
-               "the same as a share of the mean step, the program's time between batches: 0.1; in place of slow_next_ms"),
+    FBY__ROW("slow_next_share", slow_next_share, FBY_OPTION_DOUBLE, double, BOTH, "none",
+             "the same as a share of the mean step, the program's time between batches: 0.1; in place of slow_next_ms", .least = 1),
     OPT_END,
 };
 #undef STRUCT
@@ -167,6 +167,7 @@ const fby_option fby__report_table[] = {
     NUMBER("padding", padding),
     NUMBER("padding_unsorted", padding_unsorted),
     COUNT32("padded_outputs", n_padded),
+    COUNT32("blocks", n_blocks),
     NUMBER("same_block", same_block),
     NUMBER("same_block_uniform", same_block_uniform),
     NUMBER("entropy_bits", entropy_bits),

@@ -273,7 +273,11 @@ fby_status fby__read_value(const fby__reading *r, const fby_node *node, const ch
         *(int *)at = (int)number;
         break;
     case FBY__WANT_I64: FBY__TRY(read_i64(r, node, what, key->least, (int64_t *)at)); break;
-    case FBY__WANT_DOUBLE: FBY__TRY(fby__read_double(r, node, what, (double *)at)); break;
+    case FBY__WANT_DOUBLE:
+        FBY__TRY(fby__read_double(r, node, what, (double *)at));
+        if (key->least && !(*(double *)at > 0))
+            return fby__node_fail(r, node, "%s: %g is not above 0", what, *(double *)at);
+        break;
     case FBY__WANT_TEXT: FBY__TRY(read_text(r, node, what, (const char **)at)); break;
     case FBY__WANT_PATH: {
         const char *path = NULL;

@@ -41,7 +41,7 @@ typedef struct fby__key {
     fby__want want;
     size_t at;                  /* of the value in the struct */
     size_t also;                /* of a bool that is set when the key is there, or of a TEXTS' count; FBY__NOWHERE */
-    int64_t least;              /* of numbers: below it is refused. 0 for unsigned ones */
+    int64_t least;              /* of numbers: below it is refused. 0 for unsigned ones; DOUBLE: as fby_option's */
     const char *const *choices; /* NULL-terminated */
 } fby__key;
 

@@ -65,6 +65,15 @@ def test_the_table_has_a_line_for_each_setting(table):
     assert "memory" in out and "shuffle" not in out.splitlines()[2] and "Medians of 2 runs" in out
 
 
+def test_one_run_has_no_spread(table):
+    out = bench(table, "--threads", "1,2", "--batches", 5, "--runs", 1).stdout
+    assert sum(line.split()[3:4] == ["-"] for line in out.splitlines()) == 2 and "%" not in out, out
+
+
+def test_runs_of_one_setting_are_refused(table):
+    assert "--runs is of several settings" in bench(table, "--runs", 3, "--batches", 5, code=2).stderr
+
+
 def test_arrays_may_be_called_as_the_matrix_is(tmp_path):
     path = tmp_path / "x.parquet"
     rows = {"a": np.arange(300.0), "x": [[1.0, 2.0]] * 300, "x2": [[1.0]] * 300, "x3": np.arange(300)}

@@ -107,6 +107,7 @@ static void what_does_not_fit_is_said_with_its_place(void **state)
         {"data: x\noutputs: {x: {columns: a, ragged: {pad: 3}}}\n", "unknown key 'pad'"},
         {"data: x\nloader: {batch_size: 0}\n", "p.yaml:2:22: loader: batch_size: 0 is below 1"},
         {"data: x\nloader: {batch_size: -3}\n", "-3 is below 1"},
+        {"data: x\nloader: {batch_size: 1, slow_next_share: 0.0}\n", "loader: slow_next_share: 0 is not above 0"},
         {"data: x\nloader: {batch_size: 3, memory: 8G}\n", "ambiguous: write '8GiB' (1024-based) or '8GB'"},
         {"data: x\nloader: {batch_size: 3, superbatch: 1.5 blocks}\n", "a whole number of blocks"},
         {"data: x\nloader: {batch_size: 3, shuffle: some}\n", "p.yaml:2:34: loader: shuffle: unknown word 'some': did you mean 'none'?"},

@@ -59,6 +59,8 @@ def test_first_batches_never_warn_and_the_limit_can_be_set(path, caplog):
     assert not caplog.records
     with pytest.raises(ValueError, match="slow_next_ms"):
         ds.loader({"y": "y"}, batch_size=1000, slow_next_ms=0)
+    with pytest.raises(ValueError, match="slow_next_share=0.0 is out of range: it must be above 0"):
+        ds.loader({"y": "y"}, batch_size=1000, slow_next_share=0.0)
 
 
 def test_messages_of_an_environment(run_python, path):

@@ -39,22 +39,22 @@ static const cli_option options[] = {
 enum { LONGER = 4 }; /* times the time, at most, until a superbatch has been handed out */
 
 /* Of so many samples, those whose blocks were read. */
-static double decoded_samples(const fby_dataset *ds, const fby_report *r, uint64_t n_samples)
+static double decoded_samples(const fby_report *r, uint64_t n_samples)
 {
-    return fmin(1, (double)r->blocks_read / fmax(1, (double)fby_dataset_block_count(ds))) * (double)n_samples;
+    return fmin(1, (double)r->blocks_read / fmax(1, r->n_blocks)) * (double)n_samples;
 }
 
 /* Rows may go to their batches as soon as they are decoded: before half of those were delivered, assembling seems to cost more than it does. */
-static bool is_representative(const fby_dataset *ds, fby_loader *loader)
+static bool is_representative(fby_loader *loader)
 {
     fby_report r = {.size = sizeof r};
     if (fby_loader_report(loader, &r, NULL) != FBY_OK)
         return true; /* the caller's own says so */
-    return (double)r.samples >= 0.5 * decoded_samples(ds, &r, fby_loader_sample_count(loader));
+    return (double)r.samples >= 0.5 * decoded_samples(&r, fby_loader_sample_count(loader));
 }
 
 /** Load until the time is over, or an epoch; *r is of what came after the first batch, where enough did. */
-static int load_sample(const fby_dataset *ds, fby_loader *loader, const bench_load *load, double seconds, fby_report *r, advise_costs *out)
+static int load_sample(fby_loader *loader, const bench_load *load, double seconds, fby_report *r, advise_costs *out)
 {
     fby_error err = {0};
     fby_report first = {.size = sizeof first};
@@ -67,7 +67,7 @@ static int load_sample(const fby_dataset *ds, fby_loader *loader, const bench_lo
         fby_batch_unref(batch);
     while (status == FBY_OK) {
         if (cli_now() >= until) {
-            if (cli_now() >= began + LONGER * seconds || is_representative(ds, loader))
+            if (cli_now() >= began + LONGER * seconds || is_representative(loader))
                 break;
             until += 0.1 * seconds;
         }
@@ -78,8 +78,9 @@ static int load_sample(const fby_dataset *ds, fby_loader *loader, const bench_lo
     cli_progress_end();
     if ((status != FBY_OK && status != FBY_END) || fby_loader_report(loader, r, &err) != FBY_OK)
         return bench_load_error(load, &err);
-    if (status == FBY_END)
-        out->first_epoch_rate = (double)r->samples / (cli_now() - began);
+    out->run_seconds = cli_now() - began;
+    out->run_decoded = decoded_samples(r, fby_loader_sample_count(loader));
+    out->run_delivered = (double)r->samples;
     fby_report since = *r;
     if (since.blocks_read >= first.blocks_read + 16 && fby_report_since(&since, &first, &err) == FBY_OK)
         *r = since; /* blocks that are half decoded at both ends even out */
@@ -94,9 +95,9 @@ static void budgets_of(const fby_report *r, advise_costs *out)
 }
 
 /** What each sample cost. */
-static void costs_of(const fby_dataset *ds, const fby_report *r, uint64_t n_samples, advise_costs *out)
+static void costs_of(const fby_report *r, uint64_t n_samples, advise_costs *out)
 {
-    const double delivered = fmax(1, (double)r->samples), decoded = fmax(1, decoded_samples(ds, r, n_samples));
+    const double delivered = fmax(1, (double)r->samples), decoded = fmax(1, decoded_samples(r, n_samples));
     const double stages = (double)(r->decompress_ns + r->decode_ns + r->assemble_ns);
     const double rest = fmax(0, (double)r->worker_cpu_ns - stages); /* reading from the page cache, and what has no stage of its own */
     out->read_cpu = 1e-9 * rest / decoded;
@@ -106,6 +107,7 @@ static void costs_of(const fby_dataset *ds, const fby_report *r, uint64_t n_samp
     out->stored_bytes = (double)r->bytes_read / decoded;
     out->decoded_bytes = (double)r->bytes_decoded / decoded;
     out->delivered_bytes = (double)r->bytes_delivered / delivered;
+    out->block_samples = (double)n_samples / fmax(1, r->n_blocks);
     out->batch_samples = r->batches ? r->samples / r->batches : 1;
     budgets_of(r, out);
     out->samples = n_samples;
@@ -234,12 +236,13 @@ static int print_json(const found *f)
     json_t *root = json_object(), *expected = json_array(), *notes = json_array();
     for (size_t i = 0; i < N_TIMES; i++) {
         const advise_expected e = advise_expect(c, m, TIMES[i]);
-        json_array_append_new(expected,
-                              json_pack("{s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:f, s:f, s:I}", "times", TIMES[i], "samples_per_second",
-                                        number_or_null(e.rate), "first_epoch_samples_per_second", number_or_null(e.first_rate),
-                                        "epoch_seconds", number_or_null(e.epoch_seconds), "cpu", number_or_null(e.cpu), "storage",
-                                        number_or_null(e.storage), "work", number_or_null(e.work), "limit", e.limit, "kept", e.kept,
-                                        "page_cache", e.page_cache, "memory", (json_int_t)e.budget_bytes));
+        json_array_append_new(expected, json_pack("{s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:f, s:f, s:I}", "times", TIMES[i],
+                                                  "samples_per_second", number_or_null(e.rate), "first_epoch_samples_per_second",
+                                                  number_or_null(e.first_rate), "first_epoch_cached_samples_per_second",
+                                                  number_or_null(e.first_cached_rate), "epoch_seconds", number_or_null(e.epoch_seconds),
+                                                  "cpu", number_or_null(e.cpu), "storage", number_or_null(e.storage), "work",
+                                                  number_or_null(e.work), "limit", e.limit, "kept", e.kept, "page_cache", e.page_cache,
+                                                  "memory", (json_int_t)e.budget_bytes));
     }
     for (size_t i = 0; i < f->notes.n; i++)
         json_array_append_new(notes, cli_json_text(f->notes.texts[i]));
@@ -261,7 +264,6 @@ static int print_json(const found *f)
                                   c->decompress_cpu, "decode_cpu_seconds", c->decode_cpu, "assemble_cpu_seconds", c->assemble_cpu));
     json_object_set_new(root, "samples", json_integer((json_int_t)c->samples));
     json_object_set_new(root, "first_batch_seconds", json_real(c->first_batch_seconds));
-    json_object_set_new(root, "first_epoch_measured", c->first_epoch_rate > 0 ? json_real(c->first_epoch_rate) : json_null());
     json_object_set_new(root, "memory",
                         json_pack("{s:I, s:I, s:I}", "minimum_bytes", (json_int_t)c->least_bytes, "overlap_bytes",
                                   (json_int_t)c->overlap_bytes, "keep_all_bytes", (json_int_t)c->keep_all_bytes));
@@ -336,23 +338,24 @@ static int advise(fby_dataset *ds, const advise_options *o, const bench_load *as
     if (status != FBY_OK)
         return bench_load_error(&load, &err);
     const uint64_t n = fby_loader_sample_count(loader);
-    int code = load_sample(ds, loader, &load, o->seconds > 0 ? o->seconds : 3, &r, &f.costs);
+    int code = load_sample(loader, &load, o->seconds > 0 ? o->seconds : 3, &r, &f.costs);
     if (code == CLI_CONTINUE)
         f.report = cli_report_json(&r, loader);
     fby_loader_close(loader); /* which would go on reading while the storage is measured */
     if (code == CLI_CONTINUE)
         code = advise_storage_measure(ds, r.bytes_read / (r.blocks_read ? r.blocks_read : 1), &f.storage);
     if (code == CLI_CONTINUE) {
-        costs_of(ds, &r, n, &f.costs);
+        costs_of(&r, n, &f.costs);
         if (load.opts.shuffle == FBY_SHUFFLE_SUPERBATCH)
             f.costs.superbatch_samples = r.superbatch_samples;
         if (o->threads || o->work > 0)
-            f.costs.first_epoch_rate = 0; /* of this machine alone */
+            f.costs.run_seconds = 0; /* of this machine alone */
         f.machine = (advise_machine){.threads = o->threads ? (double)o->threads : (double)r.n_cpus,
                                      .ranks = o->ranks ? (double)o->ranks : 1,
                                      .work_seconds = o->work,
                                      .memory_bytes = memory_of(o, &r),
-                                     .storage_bytes_per_second = f.storage.bytes_per_second};
+                                     .storage_bytes_per_second = f.storage.bytes_per_second,
+                                     .first_bytes_per_second = f.storage.first_bytes_per_second};
         advise_layout(ds, load.opts.samples, f.path, &f.costs, &f.notes);
     }
     if (code == CLI_CONTINUE && o->threads)
@@ -440,12 +443,12 @@ const cli_command cli_advise = {
              "memory,\n"
              "the page cache has 80 % of what is left.\n"
              "--json: {schema, command, forebay, path, storage: {kind, device, bytes_per_second, read_seconds, bytes_read}, machine: {…},\n"
-             "sample: {…_bytes, …_cpu_seconds}, samples, first_batch_seconds, first_epoch_measured, memory: {minimum_bytes, overlap_bytes, "
+             "sample: {…_bytes, …_cpu_seconds}, samples, first_batch_seconds, memory: {minimum_bytes, overlap_bytes, "
              "keep_all_bytes},\n"
              "settings: {memory, threads, superbatch, fits}, packing: {samples_per_second, factor, worth_it, command}, limit, confidence, "
              "reason,\n"
              "verdict and cures of the sample as in a report, expected: [{times, samples_per_second, first_epoch_samples_per_second, "
-             "epoch_seconds, cpu,\n"
+             "first_epoch_cached_samples_per_second, epoch_seconds, cpu,\n"
              "storage, work, limit, kept, page_cache, memory}], notes: [text]}; null where nothing limits.\n",
     .options = options,
     .run = run,

@@ -6,11 +6,12 @@
 
 /** Where the files lie. */
 typedef struct advise_storage {
-    const char *kind;        /* "NVMe", "SATA SSD", "disk", "NFS", …; static */
-    char device[64];         /* "nvme0n1"; "" where there is none */
-    double bytes_per_second; /* of reads that no cache answered, as far as that can be had; INFINITY: too little to tell */
-    double read_seconds;     /* of one such read */
-    uint64_t read_bytes;     /* of one such read, at most */
+    const char *kind;              /* "NVMe", "SATA SSD", "disk", "NFS", …; static */
+    char device[64];               /* "nvme0n1"; "" where there is none */
+    double bytes_per_second;       /* of reads that no cache answered, as far as that can be had; INFINITY: too little to tell */
+    double first_bytes_per_second; /* the same of however little: opening, and the wait for the first answers, included */
+    double read_seconds;           /* of one such read */
+    uint64_t read_bytes;           /* of one such read, at most */
     uint64_t bytes_read;
 } advise_storage;
 
@@ -24,8 +25,9 @@ int advise_storage_measure(const fby_dataset *ds, uint64_t read_bytes, advise_st
 typedef struct advise_costs {
     double read_cpu, decompress_cpu, decode_cpu, assemble_cpu;
     double stored_bytes, decoded_bytes, delivered_bytes;
+    double block_samples; /* of a block, on average */
     double first_batch_seconds;
-    double first_epoch_rate; /* samples a second, first batch included, where the sample was a whole epoch on such a machine; else 0 */
+    double run_seconds, run_decoded, run_delivered; /* of the first epoch, from the page cache, as far as it ran; 0: on another machine */
     uint64_t samples, batch_samples;
     uint64_t superbatch_samples;                         /* of all ranks; 0: no batch waits for one */
     uint64_t least_bytes, overlap_bytes, keep_all_bytes; /* budgets: the minimum; without a stall; with which nothing is read twice */
@@ -34,14 +36,16 @@ typedef struct advise_costs {
 /** What is to be planned for. */
 typedef struct advise_machine {
     double threads, ranks, work_seconds;
-    uint64_t memory_bytes; /* of all limits, for all ranks and the page cache */
-    double storage_bytes_per_second;
+    uint64_t memory_bytes;                                   /* of all limits, for all ranks and the page cache */
+    double storage_bytes_per_second, first_bytes_per_second; /* as of advise_storage */
 } advise_machine;
 
 /** What is to be expected of one rank. Samples a second; INFINITY where nothing limits. */
 typedef struct advise_expected {
     double cpu, storage, work; /* each alone, after the first epoch */
-    double rate, first_rate;   /* together: after the first epoch, and in it, of cold files */
+    double rate;               /* together, after the first epoch */
+    double first_rate;         /* in it, of cold files */
+    double first_cached_rate;  /* in it, of files that are in the page cache */
     double kept, page_cache;   /* shares of the blocks that stay decoded; of the reads that the page cache answers */
     const char *limit;         /* the word of a fby_limit */
     uint64_t budget_bytes;     /* of one rank: advise_budget */

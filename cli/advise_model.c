@@ -27,17 +27,34 @@ uint64_t advise_budget(const advise_costs *c, const advise_machine *m, double ti
     return (uint64_t)fmin(ceil(budget / mib), floor(most / mib)) << 20;
 }
 
-/* Of cold files: nothing is assembled before the first superbatch is there, and nothing is read any more while the last one is assembled. */
-static double first_rate(const advise_costs *c, const advise_machine *m, double times)
+/*
+ * The first epoch, where a sample takes so long to be read. Nothing is assembled before the first superbatch is there, and nothing is read any more
+ * while the last one is assembled; what is read first is decoded after it, which shows where there are hardly more blocks than threads.
+ */
+static double first_seconds(const advise_costs *c, const advise_machine *m, double samples, double storage)
 {
-    const double ranks = fmax(1, m->ranks), samples = times * (double)c->samples / ranks, threads = BUSY * m->threads;
-    const double alone = fmin((double)c->superbatch_samples / ranks, samples);
-    const double load = (c->read_cpu + c->decompress_cpu + c->decode_cpu) / threads, assemble = c->assemble_cpu / threads;
-    const double storage = c->stored_bytes / m->storage_bytes_per_second * ranks;
-    const double work = m->work_seconds / fmax(1, (double)c->batch_samples);
-    const double seconds =
-        alone * fmax(load, storage) + (samples - alone) * fmax(fmax(load + assemble, storage), work) + alone * fmax(assemble, work);
-    return over(samples, seconds);
+    const double threads = BUSY * m->threads, alone = fmin((double)c->superbatch_samples / fmax(1, m->ranks), samples);
+    const double decode = (c->decompress_cpu + c->decode_cpu) / threads, load = c->read_cpu / threads + decode;
+    const double assemble = c->assemble_cpu / threads, work = m->work_seconds / fmax(1, (double)c->batch_samples);
+    return fmin(samples, m->threads * c->block_samples) * fmin(decode, storage) + alone * fmax(load, storage) +
+           (samples - alone) * fmax(fmax(load + assemble, storage), work) + alone * fmax(assemble, work);
+}
+
+/* What its costs do not show, such as waiting at its beginning and its end: what the first epoch took, the rest of it added by its costs, beyond `cached`. */
+static double unseen_seconds(const advise_costs *c, const advise_machine *m, double cached)
+{
+    const double samples = (double)c->samples, load = c->read_cpu + c->decompress_cpu + c->decode_cpu;
+    const double rest = ((samples - c->run_decoded) * load + (samples - c->run_delivered) * c->assemble_cpu) / (BUSY * m->threads);
+    return c->run_seconds > 0 ? (c->run_seconds + rest) / fmax(1, m->ranks) - cached : 0;
+}
+
+static void expect_first(const advise_costs *c, const advise_machine *m, double times, advise_expected *e)
+{
+    const double ranks = fmax(1, m->ranks), samples = times * (double)c->samples / ranks;
+    const double storage = c->stored_bytes > 0 ? over(c->stored_bytes * ranks, m->first_bytes_per_second) : 0;
+    const double cached = first_seconds(c, m, samples, 0), unseen = times == 1 ? unseen_seconds(c, m, cached) : 0;
+    e->first_cached_rate = over(samples, cached + unseen);
+    e->first_rate = over(samples, fmax(samples * storage, first_seconds(c, m, samples, storage) + unseen));
 }
 
 advise_expected advise_expect(const advise_costs *c, const advise_machine *m, double times)
@@ -54,9 +71,7 @@ advise_expected advise_expect(const advise_costs *c, const advise_machine *m, do
     e.storage = over(m->storage_bytes_per_second / ranks, (1 - e.kept) * (1 - e.page_cache) * c->stored_bytes);
     e.work = over((double)c->batch_samples, m->work_seconds);
     e.rate = fmin(e.cpu, fmin(e.storage, e.work));
-    e.first_rate = first_rate(c, m, times);
-    if (times == 1 && c->first_epoch_rate > 0) /* short epochs are mostly their first batch */
-        e.first_rate = fmin(e.first_rate, c->first_epoch_rate);
+    expect_first(c, m, times, &e);
     e.epoch_seconds = over(times * (double)c->samples / ranks, e.rate);
     const double parts[] = {(1 - e.kept) * c->decompress_cpu, (1 - e.kept) * c->decode_cpu, c->assemble_cpu};
     static const fby_limit limits[] = {FBY_LIMIT_DECOMPRESS, FBY_LIMIT_DECODE, FBY_LIMIT_ASSEMBLE};
@@ -73,6 +88,6 @@ advise_expected advise_expect_packed(const advise_costs *c, const advise_machine
     packed.decompress_cpu = packed.decode_cpu = 0;
     packed.read_cpu = c->stored_bytes > 0 ? c->read_cpu * fmax(1, c->decoded_bytes / c->stored_bytes) : c->read_cpu;
     packed.stored_bytes = c->decoded_bytes;
-    packed.first_epoch_rate = 0;
+    packed.run_seconds = 0;
     return advise_expect(&packed, m, 1);
 }

@@ -203,7 +203,8 @@ int advise_storage_measure(const fby_dataset *ds, uint64_t read_bytes, advise_st
         const double seconds = cli_now() - began;
         const size_t done = r.next < r.n ? r.next : r.n;
         out->bytes_read = r.bytes;
-        out->bytes_per_second = r.n * r.read_bytes < LEAST_BYTES ? INFINITY : seconds > 0 ? (double)r.bytes / seconds : 0;
+        out->first_bytes_per_second = seconds > 0 ? (double)r.bytes / seconds : 0;
+        out->bytes_per_second = r.n * r.read_bytes < LEAST_BYTES ? INFINITY : out->first_bytes_per_second;
         out->read_seconds = done ? 1e-9 * (double)r.ns / (double)done : 0;
         cli_progress_end();
         if (r.error)

@@ -205,6 +205,8 @@ class Report:
         Which limit that is, such as "cgroup v2 /job/memory.max 300 MiB".
     batches_out, batches_out_bytes : int
         Batches that the program still holds.
+    blocks : int
+        Blocks that have samples: those of the split, where there are splits.
     superbatch_samples, streams, threads : int
     dropped, wrapped : int
         Samples left out, or repeated, at the end of the current epoch (between epochs: the next one).
@@ -320,6 +322,7 @@ class Report:
     padding: float
     padding_unsorted: float
     padded_outputs: int
+    blocks: int
     same_block: float
     same_block_uniform: float
     entropy_bits: float

@@ -140,6 +140,30 @@ def test_too_little_to_tell_how_fast_the_storage_is(tmp_path, table):
     assert "once the blocks are in memory; before, " in run(large, "--seconds", "0.2").stdout
 
 
+def test_the_first_epoch_of_cold_files_takes_what_was_measured_and_their_reading(table):
+    got = advise(table)  # too little to tell the speed of the storage, but reading it takes its time
+    once = got["expected"][0]
+    assert 0 < once["first_epoch_samples_per_second"] < once["first_epoch_cached_samples_per_second"] and once["storage"] is None
+
+
+def test_a_split_is_judged_by_its_own_blocks(tmp_path):
+    (tmp_path / "data").mkdir()
+    values = np.random.default_rng(0).standard_normal(40_000)
+    for i in range(8):
+        pq.write_table(pa.table({"x": values[i * 5_000 :][:5_000]}), tmp_path / f"data/{i}.parquet", row_group_size=1_000, compression="none")
+    pipeline = tmp_path / "p.yaml"
+    pipeline.write_text("data: data\nsplits: {train: 0.75, val: 0.25, by: files}\noutputs: {x: x}\nloader: {batch_size: 100}\n")
+    train, val = (advise(pipeline, "--split", split) for split in ("train", "val"))
+    assert (train["samples"], val["samples"]) == (30_000, 10_000)
+    for got in (train, val):
+        assert got["sample"]["decoded_bytes"] == pytest.approx(8, rel=0.2)
+
+
+@pytest.mark.parametrize("option", ["--threads", "--ranks", "--batch-size"])
+def test_none_of_what_counts_from_1_is_refused(table, option):
+    assert f"{option} does not take '0': it is a whole number from 1 on" in run(table, option, 0, ok=False).stderr
+
+
 def test_what_packing_would_give_comes_with_its_command(tmp_path):
     rng = np.random.default_rng(0)
     table = tmp_path / "it's.parquet"

@@ -188,6 +188,7 @@ bench: setup build python ## Benchmarks beside the rivals (minutes); see bench/R
 	$(PY) bench/run.py
 	$(PY) bench/overhead.py
 	$(PY) bench/limits.py
+	$(PY) bench/advise.py
 	$(PY) bench/pack.py
 
 demo: setup python ## Make a data set, race the PyTorch DataLoader, train a model: a table, a verdict and a picture

@@ -53,9 +53,9 @@ fby_status fby_loader_output(const fby_loader *l, size_t i, fby_output_info *out
 
 static double ratio(uint64_t a, uint64_t b) { return b ? (double)a / (double)b : 0.0; }
 
-static uint32_t blocks(const fby_loader *l)
+static uint64_t blocks(const fby_loader *l)
 {
-    uint32_t n = 0;
+    uint64_t n = 0;
     for (uint32_t b = 0; b < l->memory.n_blocks; b++)
         n += l->memory.cost[b].samples > 0;
     return n;

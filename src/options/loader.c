@@ -167,7 +167,7 @@ const fby_option fby__report_table[] = {
     NUMBER("padding", padding),
     NUMBER("padding_unsorted", padding_unsorted),
     COUNT32("padded_outputs", n_padded),
-    COUNT32("blocks", n_blocks),
+    COUNT("blocks", n_blocks),
     NUMBER("same_block", same_block),
     NUMBER("same_block_uniform", same_block_uniform),
     NUMBER("entropy_bits", entropy_bits),

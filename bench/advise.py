@@ -5,9 +5,9 @@
     bench/advise.py PATH|PIPELINE.yaml…     these; writes nothing
 
 Predicted is the first epoch, which is what bench measures by default: from the page cache by the CPUs alone, cold also by the storage; it should be
-within 25 %. Medians of the runs in turn that 40 s have room for, three at least. Before each is a pause: of memory that was freed a moment ago a virtual
+within 25 %. Medians of three to nine runs in turn, as 25 s have room for them. Before each is a pause: of memory that was freed a moment ago a virtual
 machine's host has not taken back all, so that the next process gets some of it for nothing, and first epochs, which touch all of their memory, differ by a
-factor of two.
+factor of two. Before those of less than a second is the same run, which does not count, in its place: the little memory that they need stays.
 The settings that advise proposes then run beside a grid around them, in turn, for epochs on end, of which the first one does not count: they should be within
 10 % of the best. Exits with 1 where either was not so.
 """
@@ -30,7 +30,7 @@ RECIPES = {"hydrology": "hydrology", "jets": "jets", "leak": "leak", "linkage": 
 DATA = Path(os.environ.get("FOREBAY_TEST_DATA", common.ROOT.parent / "shared" / "data"))  # as tests/python/real_data.py
 REAL = ["jets/cms_nano_dy.parquet", "neutrino/prometheus_example_photons.parquet", "neutrino/liquido_electrons.h5"]
 PREDICTION, SETTINGS = 0.25, 0.10
-RUNS, SECONDS, PAUSE, WHOLE_EPOCH = 3, 40.0, 3.0, 10**9
+RUNS, SECONDS, PAUSE, WHOLE_EPOCH = 3, 25.0, 3.0, 10**9
 
 
 def forebay(*args):
@@ -65,13 +65,20 @@ def usual():
 def first_epochs(path):
     """{"warm": [(predicted, measured) samples a second, a pair each run], "cold": […]}, and what advise printed last."""
     states = [("warm", "first_epoch_cached_samples_per_second", []), ("cold", "first_epoch_samples_per_second", ["--cold"])]
-    pairs, began = {"warm": [], "cold": []}, time.monotonic()
-    while len(pairs["cold"]) < RUNS or time.monotonic() < began + SECONDS:
-        time.sleep(PAUSE)
-        got = forebay("advise", path)
-        for state, key, flags in states:
+    pairs, began, got = {"warm": [], "cold": []}, time.monotonic(), forebay("advise", path)
+    short = got["samples"] / got["expected"][0][states[0][1]] < 1
+
+    def settled(*args):
+        if short:
+            forebay(*args)
+        else:
             time.sleep(PAUSE)
-            found = forebay("bench", path, "--epochs", 1, *flags)
+        return forebay(*args)
+
+    while len(pairs["cold"]) < RUNS or time.monotonic() < began + SECONDS and len(pairs["cold"]) < 3 * RUNS:
+        got = settled("advise", path)
+        for state, key, flags in states:
+            found = settled("bench", path, "--epochs", 1, *flags)
             pairs[state].append((got["expected"][0][key], found["samples_per_second"]))
         states.reverse()
     return pairs, got
@@ -92,8 +99,11 @@ def grid(got):
 def share_of_best(path, got):
     """Rate with the proposed settings as a share of the best of the grid, and which that is."""
     budgets, threads = grid(got)
-    epochs = math.ceil(min(1 / got["expected"][0]["epoch_seconds"], 1000))  # a second of them, or one
-    rows = forebay("bench", path, "--memory", ",".join(map(str, budgets)), "--threads", ",".join(f"{n:g}" for n in threads), "--runs", RUNS,
+    once = got["expected"][0]
+    epochs = math.ceil(min(1 / once["epoch_seconds"], 1000))  # a second of them, or one
+    round_seconds = len(budgets) * len(threads) * (got["samples"] / once["first_epoch_cached_samples_per_second"] + epochs * once["epoch_seconds"])
+    runs = max(RUNS, min(3 * RUNS, int(SECONDS / round_seconds)))
+    rows = forebay("bench", path, "--memory", ",".join(map(str, budgets)), "--threads", ",".join(f"{n:g}" for n in threads), "--runs", runs,
                    "--warmup", WHOLE_EPOCH, "--epochs", epochs)["comparison"]["rows"]
     best = max(rows, key=lambda row: row["samples_per_second"])
     return rows[0]["samples_per_second"] / best["samples_per_second"], best["name"]

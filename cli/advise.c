@@ -41,7 +41,7 @@ enum { LONGER = 4 }; /* times the time, at most, until a superbatch has been han
 /* Of so many samples, those whose blocks were read. */
 static double decoded_samples(const fby_report *r, uint64_t n_samples)
 {
-    return fmin(1, (double)r->blocks_read / fmax(1, r->n_blocks)) * (double)n_samples;
+    return fmin(1, (double)r->blocks_read / fmax(1, (double)r->n_blocks)) * (double)n_samples;
 }
 
 /* Rows may go to their batches as soon as they are decoded: before half of those were delivered, assembling seems to cost more than it does. */
@@ -107,7 +107,7 @@ static void costs_of(const fby_report *r, uint64_t n_samples, advise_costs *out)
     out->stored_bytes = (double)r->bytes_read / decoded;
     out->decoded_bytes = (double)r->bytes_decoded / decoded;
     out->delivered_bytes = (double)r->bytes_delivered / delivered;
-    out->block_samples = (double)n_samples / fmax(1, r->n_blocks);
+    out->block_samples = (double)n_samples / fmax(1, (double)r->n_blocks);
     out->batch_samples = r->batches ? r->samples / r->batches : 1;
     budgets_of(r, out);
     out->samples = n_samples;
@@ -355,7 +355,8 @@ static int advise(fby_dataset *ds, const advise_options *o, const bench_load *as
                                      .work_seconds = o->work,
                                      .memory_bytes = memory_of(o, &r),
                                      .storage_bytes_per_second = f.storage.bytes_per_second,
-                                     .first_bytes_per_second = f.storage.first_bytes_per_second};
+                                     .first_bytes_per_second = f.storage.first_bytes_per_second,
+                                     .storage_cpu_per_byte = f.storage.cpu_per_byte};
         advise_layout(ds, load.opts.samples, f.path, &f.costs, &f.notes);
     }
     if (code == CLI_CONTINUE && o->threads)

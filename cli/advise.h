@@ -10,6 +10,7 @@ typedef struct advise_storage {
     char device[64];               /* "nvme0n1"; "" where there is none */
     double bytes_per_second;       /* of reads that no cache answered, as far as that can be had; INFINITY: too little to tell */
     double first_bytes_per_second; /* the same of however little: opening, and the wait for the first answers, included */
+    double cpu_per_byte;           /* seconds of CPU time: the storage's reads cost more than those of the page cache */
     double read_seconds;           /* of one such read */
     uint64_t read_bytes;           /* of one such read, at most */
     uint64_t bytes_read;
@@ -36,8 +37,8 @@ typedef struct advise_costs {
 /** What is to be planned for. */
 typedef struct advise_machine {
     double threads, ranks, work_seconds;
-    uint64_t memory_bytes;                                   /* of all limits, for all ranks and the page cache */
-    double storage_bytes_per_second, first_bytes_per_second; /* as of advise_storage */
+    uint64_t memory_bytes;                                                         /* of all limits, for all ranks and the page cache */
+    double storage_bytes_per_second, first_bytes_per_second, storage_cpu_per_byte; /* as of advise_storage */
 } advise_machine;
 
 /** What is to be expected of one rank. Samples a second; INFINITY where nothing limits. */

@@ -52,9 +52,11 @@ static void expect_first(const advise_costs *c, const advise_machine *m, double 
 {
     const double ranks = fmax(1, m->ranks), samples = times * (double)c->samples / ranks;
     const double storage = c->stored_bytes > 0 ? over(c->stored_bytes * ranks, m->first_bytes_per_second) : 0;
+    advise_costs cold = *c;
+    cold.read_cpu = fmax(c->read_cpu, c->stored_bytes * m->storage_cpu_per_byte);
     const double cached = first_seconds(c, m, samples, 0), unseen = times == 1 ? unseen_seconds(c, m, cached) : 0;
     e->first_cached_rate = over(samples, cached + unseen);
-    e->first_rate = over(samples, fmax(samples * storage, first_seconds(c, m, samples, storage) + unseen));
+    e->first_rate = over(samples, fmax(samples * storage, first_seconds(&cold, m, samples, storage) + unseen));
 }
 
 advise_expected advise_expect(const advise_costs *c, const advise_machine *m, double times)

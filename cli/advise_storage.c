@@ -192,7 +192,7 @@ int advise_storage_measure(const fby_dataset *ds, uint64_t read_bytes, advise_st
     if (code == CLI_CONTINUE && r.n) {
         name_storage(r.paths[0], out);
         cli_progress("reading from %s", out->kind);
-        const double began = cli_now();
+        const double began = cli_now(), cpu = bench_cpu_seconds();
         r.until = began + MOST_SECONDS;
         while (n_threads < READERS && pthread_create(&threads[n_threads], NULL, reader, &r) == 0)
             n_threads++;
@@ -203,6 +203,7 @@ int advise_storage_measure(const fby_dataset *ds, uint64_t read_bytes, advise_st
         const double seconds = cli_now() - began;
         const size_t done = r.next < r.n ? r.next : r.n;
         out->bytes_read = r.bytes;
+        out->cpu_per_byte = r.bytes ? (bench_cpu_seconds() - cpu) / (double)r.bytes : 0;
         out->first_bytes_per_second = seconds > 0 ? (double)r.bytes / seconds : 0;
         out->bytes_per_second = r.n * r.read_bytes < LEAST_BYTES ? INFINITY : out->first_bytes_per_second;
         out->read_seconds = done ? 1e-9 * (double)r.ns / (double)done : 0;

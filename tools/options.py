@@ -195,8 +195,8 @@ def value_text(row):
     if row["form"]:
         return row["form"]
     at_least = f", at least {row['least']}" if row["least"] > 0 and row["type"] not in ("bytes",) else ""
-    kinds = {"bool": "true or false", "double": "a number above 0" if row["least"] else "a number", "bytes": "a size such as `8GiB`", "text": "a text", "path": "a path",
-             "texts": "a text, or a list of them", "paths": "a path, or a list of them"}
+    kinds = {"bool": "true or false", "double": "a number above 0" if row["least"] else "a number", "bytes": "a size such as `8GiB`",
+             "text": "a text", "path": "a path", "texts": "a text, or a list of them", "paths": "a path, or a list of them"}
     if row["type"] == "choice":
         return ", ".join(row["choices"])
     return kinds.get(row["type"], "a whole number" + at_least)

@@ -49,6 +49,12 @@ static void look_at_cache(doctor_report *report, const doctor_cache *cache)
         cli_text_add(&f->cure, "export FOREBAY_CACHE=/some/folder");
         return;
     }
+    if (cache->sys_errno) {
+        f = doctor_add(report, "index cache", DOCTOR_SLOW, "%s: %s, so every opening reads all metadata again",
+                       cli_text_str(&cache->folder), strerror(cache->sys_errno));
+        cli_text_add(&f->cure, "export FOREBAY_CACHE=/some/folder");
+        return;
+    }
     f = doctor_add(report, "index cache", cache->writable ? DOCTOR_OK : DOCTOR_SLOW, "%s: %s files, %s%s", cli_text_str(&cache->folder),
                    cli_count(cache->n_files), cli_size(cache->n_bytes),
                    cache->writable ? "" : "; it cannot be written, so every opening reads all metadata again");

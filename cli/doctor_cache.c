@@ -22,15 +22,16 @@ static bool is_ours(const char *name)
     return false;
 }
 
-/** Call use() for each file of ours; false: the folder cannot be read. */
-static bool each_file(const char *folder, void (*use)(int dir_fd, const char *name, const struct stat *st, void *user), void *user)
+/** Call use() for each file of ours; an errno when the folder cannot be read. One that is not there yet has none. */
+static int each_file(const char *folder, void (*use)(int dir_fd, const char *name, const struct stat *st, void *user), void *user)
 {
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     if (!dir) {
+        const int failed = errno;
         if (fd >= 0)
             (void)close(fd); /* nothing was written */
-        return false;
+        return failed == ENOENT ? 0 : failed;
     }
     const struct dirent *entry;
     struct stat st;
@@ -38,7 +39,7 @@ static bool each_file(const char *folder, void (*use)(int dir_fd, const char *na
         if (is_ours(entry->d_name) && fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
             use(fd, entry->d_name, &st, user);
     (void)closedir(dir); /* it was only read */
-    return true;
+    return 0;
 }
 
 static void count_file(int dir_fd, const char *name, const struct stat *st, void *user)
@@ -63,11 +64,11 @@ void doctor_cache_find(doctor_cache *cache, const char *folder)
         cli_text_addf(&cache->folder, "%s/.cache/forebay", home);
     else
         return;
-    (void)each_file(cli_text_str(&cache->folder), count_file, cache); /* one that is not there yet is empty */
+    cache->sys_errno = each_file(cli_text_str(&cache->folder), count_file, cache);
     char *path = strdup(cli_text_str(&cache->folder));
     while (path && access(path, F_OK) != 0 && strrchr(path, '/') > path) /* the library makes the folders that are missing */
         *strrchr(path, '/') = 0;
-    cache->writable = path && access(path, W_OK) == 0;
+    cache->writable = !cache->sys_errno && path && access(path, W_OK) == 0;
     free(path);
 }
 
@@ -94,6 +95,10 @@ static void remove_file(int dir_fd, const char *name, const struct stat *st, voi
 int doctor_cache_clear(const doctor_cache *cache, bool yes, bool json)
 {
     const char *folder = cli_text_str(&cache->folder);
+    if (!cache->folder.n)
+        return cli_error(CLI_USAGE, "forebay doctor --clear-cache --cache-dir DIR", "doctor: there is no index cache: HOME is not set");
+    if (cache->sys_errno)
+        return cli_error(CLI_FAILED, NULL, "cannot read %s: %s", folder, strerror(cache->sys_errno));
     if (!yes && cache->n_files) {
         if (json || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
             return cli_error(CLI_USAGE, "forebay doctor --clear-cache --yes",
@@ -108,7 +113,7 @@ int doctor_cache_clear(const doctor_cache *cache, bool yes, bool json)
         }
     }
     removal done = {0};
-    (void)each_file(folder, remove_file, &done); /* no folder, no files */
+    (void)each_file(folder, remove_file, &done); /* it could be read a moment ago */
     int code = CLI_OK;
     if (done.failed.n)
         code = cli_error(CLI_FAILED, NULL, "cannot remove %s/%s: %s", folder, cli_text_str(&done.failed), strerror(done.sys_errno));

@@ -8,18 +8,19 @@
 
 /* --- man pages ------------------------------------------------------------------------------------------------------------ */
 
-/** A text as roff: what roff would take for a request or an escape is escaped, a line each. */
+/** A text as roff: what roff would take for a request or an escape, or set as another character, is escaped. */
 static void roff(const char *s)
 {
+    static const char ESCAPED[] = "\\-'`^~";
+    static const char *const ESCAPES[] = {"\\e", "\\-", "\\(aq", "\\(ga", "\\(ha", "\\(ti"};
     bool begin = true;
     for (; *s; s++) {
-        if (begin && (*s == '.' || *s == '\''))
+        if (begin && *s == '.')
             fputs("\\&", stdout);
         begin = *s == '\n';
-        if (*s == '\\')
-            fputs("\\e", stdout);
-        else if (*s == '-')
-            fputs("\\-", stdout);
+        const char *found = strchr(ESCAPED, *s);
+        if (found)
+            fputs(ESCAPES[found - ESCAPED], stdout);
         else
             putchar(*s);
     }

@@ -27,9 +27,11 @@ static int print_version(int argc, char **argv)
 {
     bool verbose = false, json = false;
     for (int i = 0; i < argc; i++) {
-        verbose |= strcmp(argv[i], "--verbose") == 0 || strcmp(argv[i], "-v") == 0;
-        json |= strcmp(argv[i], "--json") == 0;
-        if (!verbose && !json)
+        if (strcmp(argv[i], "--verbose") == 0 || strcmp(argv[i], "-v") == 0)
+            verbose = true;
+        else if (strcmp(argv[i], "--json") == 0)
+            json = true;
+        else
             return cli_error(CLI_USAGE, "forebay --version --verbose", "--version does not take '%s'", argv[i]);
     }
     const char *name, *version, *license;
@@ -80,6 +82,26 @@ static void start_log(const char *asked)
     fby_log_set(level, on_log, NULL);
 }
 
+/* The command of that name; NULL, and it is said, when there is none. */
+static const cli_command *find_command(const char *word)
+{
+    const char *names[N_COMMANDS + 1] = {NULL};
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        names[i] = cli_commands[i]->name;
+        if (strcmp(word, names[i]) == 0)
+            return cli_commands[i];
+    }
+    const char *close = cli_closest(word, names);
+    cli_text try = {0};
+    if (close)
+        cli_text_addf(&try, "forebay %s", close);
+    else
+        cli_text_add(&try, "forebay --help");
+    (void)cli_error(CLI_USAGE, cli_text_str(&try), "there is no command '%s'", word);
+    cli_text_free(&try);
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     cli_term_init();
@@ -94,13 +116,10 @@ int main(int argc, char **argv)
     }
     const char *word = argv[1];
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
+        const cli_command *command = argc > 2 ? find_command(argv[2]) : NULL;
         if (argc > 2) {
-            for (size_t i = 0; i < N_COMMANDS; i++) {
-                if (strcmp(argv[2], cli_commands[i]->name) == 0) {
-                    char help[] = "--help", *args[] = {argv[2], help, NULL};
-                    return cli_commands[i]->run(cli_commands[i], 2, args);
-                }
-            }
+            char help[] = "--help", *args[] = {argv[2], help, NULL};
+            return command ? command->run(command, 2, args) : CLI_USAGE;
         }
         print_help();
         return CLI_OK;
@@ -108,23 +127,11 @@ int main(int argc, char **argv)
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
         return print_version(argc - 2, argv + 2);
     }
-    if (strcmp(word, "--completions") == 0)
-        return cli_print_completions(argv[2]); /* NULL behind the last one */
-    if (strcmp(word, "--man") == 0)
-        return cli_print_man(argv[2]);
-    const char *names[N_COMMANDS + 1] = {NULL};
-    for (size_t i = 0; i < N_COMMANDS; i++) {
-        names[i] = cli_commands[i]->name;
-        if (strcmp(word, names[i]) == 0)
-            return cli_commands[i]->run(cli_commands[i], argc - 1, argv + 1);
+    if (strcmp(word, "--completions") == 0 || strcmp(word, "--man") == 0) {
+        if (argc > 3)
+            return cli_error(CLI_USAGE, "forebay --help", "%s does not take '%s'", word, argv[3]);
+        return strcmp(word, "--man") == 0 ? cli_print_man(argv[2]) : cli_print_completions(argv[2]); /* NULL behind the last one */
     }
-    const char *close = cli_closest(word, names);
-    cli_text try = {0};
-    if (close)
-        cli_text_addf(&try, "forebay %s", close);
-    else
-        cli_text_add(&try, "forebay --help");
-    int code = cli_error(CLI_USAGE, cli_text_str(&try), "there is no command '%s'", word);
-    cli_text_free(&try);
-    return code;
+    const cli_command *command = find_command(word);
+    return command ? command->run(command, argc - 1, argv + 1) : CLI_USAGE;
 }

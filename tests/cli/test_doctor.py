@@ -109,6 +109,16 @@ def test_the_cache_that_the_library_fills_is_the_one_that_is_cleared(env, tmp_pa
     assert run("doctor", "--clear-cache", "--yes", env=env).stdout.startswith("removed 0 files")
 
 
+def test_a_cache_that_cannot_be_read_is_said(env, tmp_path):
+    (tmp_path / "cache").write_text("no folder")
+    found = next(f for f in doctor(env)["findings"] if f["name"] == "index cache")
+    assert found["level"] == "slow" and "Not a directory" in found["what"] and not doctor(env)["cache"]["writable"]
+    done = run("doctor", "--clear-cache", "--yes", env=env)
+    assert done.returncode == 1 and "Not a directory" in done.stderr and done.stdout == ""
+    done = run("doctor", "--clear-cache", "--yes", env={"PATH": env["PATH"]})
+    assert done.returncode == 2 and "HOME" in done.stderr and done.stdout == ""
+
+
 @pytest.mark.parametrize(("answer", "code"), [("n", 1), ("", 1), ("y", 0)])
 def test_on_a_terminal_it_asks(env, tmp_path, answer, code):
     fill_cache(env, tmp_path)
@@ -161,6 +171,7 @@ def test_man_pages_are_good_roff(env):
         page = run("--man", *args, env=env).stdout
         done = subprocess.run(["groff", "-man", "-Tutf8", "-P-cbou", "-ww", "-Kutf8"], input=page, capture_output=True, text=True, check=True)
         assert done.stderr == "" and "NAME" in done.stdout
+        assert not re.search("['`^~]", page)  # newer ones set these as other characters, which no shell takes
 
 
 def test_bash_completes(env):
@@ -178,8 +189,16 @@ def test_other_shells_accept_their_completions(env):
         if shutil.which(shell):
             text = run("--completions", shell, env=env).stdout
             subprocess.run([shell, "-n", "/dev/stdin"], input=text, text=True, check=True, capture_output=True)
-    for args in (("--completions",), ("--completions", "tcsh"), ("--man", "nothing"), ("--version", "--what")):
-        assert run(*args, env=env).returncode == 2
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("--completions",), ("--completions", "tcsh"), ("--completions", "bash", "x"), ("--man", "nothing"), ("--man", "head", "x"),
+     ("--version", "--what"), ("--version", "--verbose", "x"), ("--version", "--json", "--what"), ("help", "nothing"), ("--help", "nothing"), ("nothing",)],
+)  # fmt: skip
+def test_what_the_program_does_not_know_is_a_usage_error(env, args):
+    done = run(*args, env=env)
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.startswith("forebay: error: ")
 
 
 def test_version_with_what_is_inside(env):

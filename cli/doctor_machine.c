@@ -23,26 +23,8 @@ static bool read_line(const char *path, char *out, size_t room)
     return got;
 }
 
-/** The value of "key: n kB" in /proc/meminfo, in bytes; 0: not there. */
-static uint64_t meminfo(const char *key)
-{
-    FILE *file = fopen("/proc/meminfo", "re");
-    char line[128];
-    unsigned long long kib = 0;
-    size_t n = strlen(key);
-    while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, key, n) == 0 && line[n] == ':' && sscanf(line + n + 1, "%llu", &kib) == 1)
-            break;
-    if (file)
-        (void)fclose(file);
-    return kib * 1024;
-}
-
-/**
- * The tightest value of a control file in this process's group (version 2) and those above it. `pair`: the file says "limit period", and the
- * result is limit / period; else it is a number. Negative: no limit.
- */
-static double cgroup_least(const char *control, bool pair)
+/** How many CPUs at a time this process's control group (version 2) and those above it allow, at the least. Negative: no limit. */
+static double cgroup_quota(void)
 {
     char line[4096] = "", group[4096] = "", path[8300];
     FILE *file = fopen("/proc/self/cgroup", "re");
@@ -50,14 +32,14 @@ static double cgroup_least(const char *control, bool pair)
         if (strncmp(line, "0::", 3) == 0)
             (void)snprintf(group, sizeof group, "%.*s", (int)strcspn(line + 3, "\n"), line + 3);
     if (file)
-        (void)fclose(file);
+        (void)fclose(file); /* it was only read */
     double least = -1;
     for (;;) {
-        (void)snprintf(path, sizeof path, "/sys/fs/cgroup%s/%s", group, control);
-        double limit = 0, period = 1;
-        if (read_line(path, line, sizeof line) && sscanf(line, pair ? "%lf %lf" : "%lf", &limit, &period) >= 1 && period > 0 &&
-            (least < 0 || limit / period < least)) /* "max" is no number */
-            least = limit / period;
+        (void)snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
+        double quota, period;
+        if (read_line(path, line, sizeof line) && sscanf(line, "%lf %lf", &quota, &period) == 2 && period > 0 &&
+            (least < 0 || quota / period < least)) /* "max" is no number */
+            least = quota / period;
         char *slash = strrchr(group, '/');
         if (!slash)
             return least;
@@ -90,7 +72,7 @@ static void look_at_cores(doctor_report *report)
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     cpu_set_t set;
     int usable = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)online;
-    double quota = cgroup_least("cpu.max", true);
+    double quota = cgroup_quota();
     doctor_finding *f = doctor_add(report, "cores", DOCTOR_OK, "%d of %ld may be used", usable, online);
     if (quota > 0)
         cli_text_addf(&f->what, ", the control group allows %.3g at a time", quota);
@@ -121,12 +103,11 @@ static void look_at_cores(doctor_report *report)
 
 static void look_at_memory(doctor_report *report)
 {
-    uint64_t total = meminfo("MemTotal"), available = meminfo("MemAvailable");
-    double limit = cgroup_least("memory.max", false);
-    doctor_finding *f = doctor_add(report, "memory", DOCTOR_OK, "%s of %s available", cli_memory(available), cli_memory(total));
-    if (limit > 0 && limit < (double)total)
-        cli_text_addf(&f->what, ", the control group allows %s", cli_memory((uint64_t)limit));
-    if (available < total / 10) {
+    char which[256];
+    uint64_t limit;
+    const uint64_t available = fby_memory_available(&limit, which, sizeof which);
+    doctor_finding *f = doctor_add(report, "memory", DOCTOR_OK, "%s available; the limit is %s", cli_memory(available), which);
+    if (available < limit / 10) {
         f->level = DOCTOR_SLOW;
         cli_text_add(&f->cure, "end what else runs, or state a smaller memory=: what little is left is also the page cache");
     }

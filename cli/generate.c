@@ -194,7 +194,8 @@ static void zsh(void)
         }
         fputs(" \\\n        '--help[this text]' '*:path:_files' ;;\n", stdout);
     }
-    fputs("    esac\n}\n_forebay \"$@\"\n", stdout);
+    /* A file of fpath is the function's own text; eval has to say what it is for. */
+    fputs("    esac\n}\nif [[ $funcstack[1] == _forebay ]]; then\n    _forebay \"$@\"\nelse\n    compdef _forebay forebay\nfi\n", stdout);
 }
 
 static void fish(void)

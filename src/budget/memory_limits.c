@@ -283,6 +283,16 @@ void fby__memory_limits_find(const char *root, fby__memory_limits *out)
     *out = m;
 }
 
+uint64_t fby_memory_available(uint64_t *out_limit_bytes, char *out_limit, size_t room)
+{
+    fby__memory_limits found;
+    fby__memory_limits_find("", &found);
+    if (out_limit_bytes)
+        *out_limit_bytes = found.limit_bytes;
+    (void)snprintf(out_limit, room, "%s", found.text); /* cut, as is said */
+    return found.available_bytes;
+}
+
 uint64_t fby__memory_left_bytes(const fby__memory_limits *found, uint32_t ranks)
 {
     const uint64_t promised = fby__ledger_promised_bytes();

@@ -169,7 +169,6 @@ static void damaged_files_are_no_limit(void **state)
     free(longest);
 }
 
-/* Of the real process, in a child of its own. */
 /* What RLIMIT_DATA counts: more than the test's own under a sanitizer. */
 static uint64_t data_bytes(void)
 {
@@ -182,6 +181,7 @@ static uint64_t data_bytes(void)
     return (uint64_t)data * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* Of the real process, in a child of its own. */
 static void limits_of_the_process_are_its_own(void **state)
 {
     (void)state;
@@ -199,6 +199,13 @@ static void limits_of_the_process_are_its_own(void **state)
         fby__memory_limits_find("", &m);
         if (m.own_bytes > 200 * MIB || m.own_bytes == 0 || m.available_bytes > m.own_bytes || m.limit_bytes > limit.rlim_cur)
             _exit(3);
+        char which[16], cut[6];
+        uint64_t limit_bytes;
+        if (fby_memory_available(&limit_bytes, which, sizeof which) > 200 * MIB || limit_bytes > limit.rlim_cur ||
+            strncmp(which, "RLIMIT_DATA ", 12) != 0)
+            _exit(4);
+        if (fby_memory_available(NULL, cut, sizeof cut) > 200 * MIB || strcmp(cut, "RLIMI") != 0 || !fby_memory_available(NULL, NULL, 0))
+            _exit(5);
         _exit(0);
     }
     int status = 0;

@@ -70,6 +70,13 @@ def test_few_open_files_and_one_core_are_said(env):
     assert by_name["cores"]["what"].startswith("1 of")
 
 
+def test_the_limit_of_memory_is_named(env):
+    command = f"ulimit -v 3000000; {CLI} doctor --json"
+    report = json.loads(subprocess.run(["bash", "-c", command], env=env, capture_output=True, text=True, check=True).stdout)
+    found = next(f for f in report["findings"] if f["name"] == "memory")
+    assert "RLIMIT_AS 2929.7 MiB" in found["what"]
+
+
 def libhdf5(env):
     """What is found of the program that runs libhdf5."""
     return next(f for f in doctor(env)["findings"] if f["name"] in ("sandbox", "libhdf5"))
@@ -189,6 +196,17 @@ def test_other_shells_accept_their_completions(env):
         if shutil.which(shell):
             text = run("--completions", shell, env=env).stdout
             subprocess.run([shell, "-n", "/dev/stdin"], input=text, text=True, check=True, capture_output=True)
+
+
+def test_zsh_takes_its_completions_from_a_file_and_from_eval(env, tmp_path):
+    if not shutil.which("zsh"):
+        pytest.skip("no zsh")
+    (tmp_path / "functions").mkdir()
+    (tmp_path / "functions/_forebay").write_text(run("--completions", "zsh", env=env).stdout)
+    for how in (f'fpath=({tmp_path}/functions $fpath); compinit -u -D', f'compinit -u -D; eval "$({CLI} --completions zsh)"'):
+        script = f"autoload -Uz compinit; {how}; print -r -- $_comps[forebay]"
+        done = subprocess.run(["zsh", "-fc", script], env=env, capture_output=True, text=True, check=True)
+        assert (done.stdout, done.stderr) == ("_forebay\n", "")
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,18 @@ FBY_API bool fby_library_at(size_t i, const char **out_name, const char **out_ve
 FBY_API fby_status fby_sandbox_lacks(char *out, size_t room, fby_error *err);
 
 /**
+ * How much memory this process may take now: what the machine, control groups (v1 and v2, those above them too), RLIMIT_AS and RLIMIT_DATA
+ * leave.
+ *
+ * @out_limit_bytes  [out] the smallest of these limits, whatever is used of it; may be NULL.
+ * @out_limit        [out] which it is, "cgroup v2 /job/memory.max 300 MiB"; NUL-terminated, cut to fit `room` bytes; may be NULL when room
+ *                   is 0.
+ *
+ * Returns the least that any of them leaves. Threads: any. Since: 0.2
+ */
+FBY_API uint64_t fby_memory_available(uint64_t *out_limit_bytes, char *out_limit, size_t room);
+
+/**
  * Text that comes from a file, a path or a link, made safe to print: a terminal obeys control characters, and characters that change the
  * direction of text make one name look like another. C0, DEL and C1 controls, marks and overrides of direction, and line separators are
  * written as \n, \t, \x1b, \u202e; bytes that are not UTF-8 as \xff. All else stays, backslashes too, so that text may be treated twice.

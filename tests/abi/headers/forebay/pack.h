@@ -95,7 +95,9 @@ typedef struct fby_pack_info {
     uint64_t expected_bytes; /* dry run: about, of the pack's files; else 0 */
     uint64_t expected_ns;    /* dry run: about, what packing takes; else, and where the folder cannot be written, 0 */
     uint64_t keys;           /* by a key: how many values it has; else 0 */
-    char note[600]; /* "", or what files say of themselves and is left out: not all say it alike, or a pack cannot; units of the first */
+    /* "", or columns that no reader has and so are not packed; what files say of themselves and is left out: not all say it alike, or a pack cannot;
+       with FBY_PACK_UNITS_FIRST, units that others state differently */
+    char note[600];
 } fby_pack_info;
 
 /**

@@ -116,7 +116,7 @@ def check_links(path):
 def check_version():
     places = {"include/forebay/base.h": r'FBY_VERSION_STRING "([^"]+)"', "python/forebay/__init__.py": r'__version__ = "([^"]+)"',
               "CITATION.cff": r"(?m)^version: (\S+)", "debian/changelog": r"\Aforebay \(([^)]+)-\d+\)",
-              "packaging/conda-forge/recipe.yaml": r'version: "([^"]+)"', "packaging/spack/package.py": r"forebay-([\d.]+)\.tar"}
+              "packaging/conda-forge/recipe.yaml": r'version: "([^"]+)"', "packaging/spack/package.py": r'version\("([^"]+)"'}
     found = {name: re.search(pattern, (ROOT / name).read_text(encoding="utf-8"))[1] for name, pattern in places.items()}
     version = found["include/forebay/base.h"]
     for name, said in found.items():

@@ -11,6 +11,8 @@ class Forebay(CMakePackage):
 
     license("Apache-2.0")
 
+    version("0.2.0", sha256="0000000000000000000000000000000000000000000000000000000000000000")  # of the release
+
     variant("hdf5", default=True, description="Read unusual HDF5 files, by libhdf5 in a program of its own")
     variant("uring", default=True, description="Read by io_uring")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The wheel for aarch64 with Debian's Python of that architecture under qemu-user: the Python tests of the core, then the batches of the recipes and the
-# values of expr beside those of this machine. Needs root, apt-get, binfmt_misc, and the Python package of this machine (`make python`).
+# The wheel for aarch64 with Debian's Python of that architecture under qemu-user: the batches of the recipes and the values of expr beside those of this
+# machine, then the Python tests of the core. Needs root, apt-get, binfmt_misc, and the Python package of this machine (`make python`).
 #     tools/aarch64_python.sh WHEEL PYTHON [FOLDER]     PYTHON: this machine's, with the tests' packages; FOLDER, kept: build-aarch64/python
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -39,13 +39,10 @@ install --no-deps "$wheel"
 there=$work/venv/bin/python
 "$there" -c 'import forebay, platform; print("forebay", forebay.__version__, "on", platform.machine())'
 
-# Both read the same files: what the generators write on one machine may differ from what they write on another.
-export FOREBAY_TEST_GENERATED=$work/generated PYTHONPATH=tools
-mkdir -p "$FOREBAY_TEST_GENERATED"
-recipes=(tests/python/test_recipes.py tests/python/test_recipes_neutrino.py tests/python/test_recipes_outside.py)
 echo "== the batches of the recipes, here and there"
-BATCH_HASHES=$work/here.json "$python" -m pytest -q -p batch_hashes "${recipes[@]}"
-BATCH_HASHES=$work/there.json "$there" -m pytest -q -p batch_hashes "${recipes[@]}"
+[ -d "$work/generated" ] || { "$python" tools/recipe_batches.py generate "$work/generated.part" && mv "$work/generated.part" "$work/generated"; }
+"$python" tools/recipe_batches.py "$work/generated" "$work/here.json"
+"$there" tools/recipe_batches.py "$work/generated" "$work/there.json"
 "$python" tools/batch_hashes.py "$work/here.json" "$work/there.json"
 echo "== the functions of expr" # of two wheels, or of two builds by one compiler: a wheel's compiler brings some of them along
 "$python" tools/expr_values.py "$work/here.npy"

@@ -226,7 +226,7 @@ static fby_status bound_parts(fby__plan *plan, fby_error *err)
         items[k] = plan->units[k].end - plan->units[k].first;
     const fby_status status = fby__sort(items, plan->n_units, sizeof *items, compare_samples, err);
     for (uint32_t k = 0; k < most; k++)
-        plan->part_items += items[plan->n_units - 1 - k];
+        plan->items.part += items[plan->n_units - 1 - k];
     fby__free(samples);
     return status;
 }
@@ -433,8 +433,8 @@ static fby_status derive(fby__plan *plan, const fby__plan_opts *o, fby_error *er
     for (uint32_t b = 0; plan->slice_samples && b < plan->n_blocks; b++)
         plan->n_slices += fby__plan_slices_of(plan, plan->counts[b]);
     if (!plan->has_parts || plan->slice_samples)
-        plan->part_items = plan->n_slices;
-    plan->own_items = most_items(plan, o->draws.least, own_samples(plan));
+        plan->items.part = plan->n_slices;
+    plan->items.rank = most_items(plan, o->draws.least, own_samples(plan));
     if (plan->n_slices > UINT32_MAX - plan->streams)
         return fby__fail(err, FBY_E_ARG, "%" PRIu64 " pieces of blocks are too many: choose fewer files in a batch, or a larger superbatch",
                          plan->n_slices);
@@ -553,9 +553,9 @@ static uint64_t phases_of(const fby__plan *plan, uint64_t n, uint64_t items)
 
 static sizes sizes_of(const fby__plan *plan)
 {
-    const uint64_t streams = plan->n_streams, n = own_samples(plan), all = fby__min_u64(plan->part_items + plan->streams, plan->part_most);
+    const uint64_t streams = plan->n_streams, n = own_samples(plan), all = fby__min_u64(plan->items.part + plan->streams, plan->part_most);
     const bool scattered = plan->spans || plan->shuffle == FBY__SHUFFLE_FULL;
-    sizes s = {.items = scattered ? all : fby__min_u64(all, plan->own_items + 2 * streams)};
+    sizes s = {.items = scattered ? all : fby__min_u64(all, plan->items.rank + 2 * streams)};
     s.phases = phases_of(plan, streams, s.items);
     /* Two batches in a row have more rows together than one may have, or the first is closed for its samples, or a pool or a stream ends. */
     if (plan->batch_elements)
@@ -576,7 +576,7 @@ uint64_t fby__plan_epoch_bytes(const fby__plan *plan)
     return FBY__PLAN_EPOCH_BYTES + s.items * sizeof(fby__plan_item) + guides * sizeof(uint32_t) +
            s.phases * (sizeof(fby__plan_phase) + sizeof(uint32_t)) + plan->n_streams * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t)) +
            plan->n_blocks * sizeof(uint64_t) * ((plan->has_parts || plan->draws.n) + (plan->draws.n != 0)) +
-           (plan->spans ? plan->part_items * sizeof(fby__plan_item) : 0) + s.batches * BATCH_BYTES;
+           (plan->spans ? plan->items.part * sizeof(fby__plan_item) : 0) + s.batches * BATCH_BYTES;
 }
 
 uint64_t fby__plan_most_phases(const fby__plan *plan) { return sizes_of(plan).phases; }

@@ -68,10 +68,11 @@ struct fby__plan {
     } lengths;
     uint64_t n_slices; /* of all blocks; n_nonzero when they are whole */
     uint32_t n_files, n_parts;
-    const fby__plan_unit *units;    /* what parts are made of: files, or keys */
-    uint32_t n_units, part_units;   /* part_units 0: as many parts as asked for */
-    uint64_t own_items;             /* no rank has more blocks or slices of them, those that streams cut aside; spans and FULL aside */
-    uint64_t part_items;            /* no part has more: spans, or blocks or slices of them; those that streams cut aside */
+    const fby__plan_unit *units;  /* what parts are made of: files, or keys */
+    uint32_t n_units, part_units; /* part_units 0: as many parts as asked for */
+    struct {
+        uint64_t rank, part;        /* of FULL and spans, those of a part alone */
+    } items;                        /* no rank, no part has more: blocks or slices of them, or spans; those that streams cut aside */
     uint64_t part_most, part_least; /* samples of the largest and the smallest part that could come; N without parts */
     uint32_t streams;               /* S */
     uint32_t world_size;

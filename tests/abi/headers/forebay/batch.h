@@ -52,6 +52,22 @@ FBY_API fby_batch *fby_batch_ref(fby_batch *batch);
 /** Drop a reference. NULL is fine. Threads: any; dropping the last one gives the memory back to its loader, or unmaps it. */
 FBY_API void fby_batch_unref(fby_batch *batch);
 
+/**
+ * Pin the memory of a batch for a device, in place, so that the device copies from it by itself: cudaHostRegister() and the like. Of packed and padded
+ * outputs the offsets are pinned and the values are not.
+ *
+ * @pin    Pins `bytes` (whole pages) at `memory`; 0 where it did. Called for memory that is not pinned yet: it stays pinned for the batches that lie in it
+ *         later, so that after the first few nothing is called.
+ * @unpin  Undoes it before the memory is unmapped; 0 where it did, else the memory stays mapped for good. Called by whichever thread drops the last
+ *         reference of a batch, or closes the loader; also for batches that outlive it; in no child of fork(). Neither may call the library.
+ * @user   Given to both. All calls for the batches of a loader have the same three.
+ *
+ * A device may still be copying when the call that told it to returns: hold the batch until the copy is over, as its memory is written to again when the
+ * last reference is gone. Returns whether the memory is pinned. Threads: one at a time for a batch. Since: 0.2
+ */
+FBY_API bool fby_batch_pin(fby_batch *batch, int (*pin)(void *user, void *memory, size_t bytes), int (*unpin)(void *user, void *memory),
+                           void *user);
+
 struct DLManagedTensor;
 struct DLManagedTensorVersioned;
 /**

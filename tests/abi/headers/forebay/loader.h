@@ -461,6 +461,7 @@ typedef struct fby_report {
     uint64_t keep_all_bytes;   /* a budget with which every block stays decoded: nothing is read twice. 0 = there is none */
     fby_cure cures[FBY_CURES_MAX];
     uint32_t n_padded; /* outputs that are padded to the longest sample of their batch */
+    uint64_t n_blocks; /* that have samples: those of the split, where there are splits */
 } fby_report;
 FBY_API fby_status fby_loader_report(fby_loader *loader, fby_report *out, fby_error *err);
 

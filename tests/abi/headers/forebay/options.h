@@ -97,7 +97,7 @@ typedef struct fby_option {
     uint32_t flags; /* FBY_OPTION_IN_FILE … */
     size_t offset;  /* of the field in the struct */
     size_t also;    /* 0, or the offset of the number of TEXTS and PATHS (size_t), else of the bool that says the option is given */
-    int64_t least;  /* of numbers that are given */
+    int64_t least;  /* of numbers that are given; DOUBLE: 1 = above 0, 0 = any */
     uint64_t most;  /* of numbers; 0 = what the type holds. CHARS: bytes, the NUL included */
     const char *const *choices; /* CHOICE: NULL-terminated. OTHER, PATHS: NULL, or words that are allowed as well */
     const char *fallback;       /* the default: a number or word, or a description */

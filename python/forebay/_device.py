@@ -11,14 +11,14 @@ from typing import Any
 
 from ._batch import map_tensors, to_device
 
-_AHEAD = 2  # batches that may be copied while the GPU is at earlier steps, and that are held until their copies are over
+_AHEAD = 2  # steps that the program may be ahead of the GPU; and batches whose copies need not be over
 
 
 class Mover:
     """Moves batches to a device. Copies to a GPU have a stream of their own, so that they run beside the program's kernels.
 
-    The program's stream waits for a copy, the program does not, as long as the GPU is not more than a few steps behind it: a copy waits for the step
-    before the last two, and a batch is held until its copy is over, since memory that is pinned in place is copied from where it lies.
+    The program's stream waits for a copy, the program does not. A batch is held until its copy is over, since memory that is pinned in place is copied
+    from where it lies.
     """
 
     def __init__(self, device: Any) -> None:
@@ -26,7 +26,13 @@ class Mover:
         self._streams: dict[Any, Any] = {}  # by device: "cuda" is the current one, which may change
         self._steps: collections.deque[Any] = collections.deque()  # how far the program's stream was at the last calls
         self._held: _Held = collections.deque()
-        weakref.finalize(self, _finish, self._held, os.getpid())
+        self._pid = os.getpid()
+        weakref.finalize(self, _finish, self._held, self._pid)
+
+    def keep_up(self) -> None:
+        """Wait until the GPU is two steps behind at most: batches further ahead would only fill its memory."""
+        if len(self._steps) == _AHEAD:
+            self._steps.popleft().synchronize()
 
     def __call__(self, batch: Any) -> Any:
         if self.device.type != "cuda":
@@ -45,8 +51,6 @@ class Mover:
             moved.record_stream(now)
             return moved
 
-        if len(self._steps) == _AHEAD:
-            copies.wait_event(self._steps.popleft())
         self._steps.append(now.record_event())
         with torch.cuda.stream(copies):
             try:
@@ -54,13 +58,13 @@ class Mover:
             finally:  # some may be under way when another fails
                 over = copies.record_event()
                 self._held.append((over, batch))
+                _let_go(self._held, _AHEAD)
         now.wait_event(over)
-        _let_go(self._held, _AHEAD)
         return moved
 
     def finish(self) -> None:
         """Wait for the copies that are under way, and let go of their batches."""
-        _finish(self._held, os.getpid())
+        _finish(self._held, self._pid)
 
 
 _Held = collections.deque[tuple[Any, Any]]  # (event: the copy is over, batch)

@@ -156,7 +156,10 @@ class span(contextlib.ContextDecorator):
         return self
 
     def __exit__(self, *exc: Any) -> None:
-        begun, record, nvtx = self._open().pop()
+        stack = self._open()
+        if not stack:  # entered on another thread, as by a generator that the collector closes: ranges end where they began
+            return
+        begun, record, nvtx = stack.pop()
         _forebay.span_end(self.name, begun)
         spent = time.perf_counter_ns() - begun
         with _totals_lock:
@@ -166,6 +169,9 @@ class span(contextlib.ContextDecorator):
             nvtx[1]()
         if record is not None:
             record.__exit__(*exc)
+
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        return span, (self.name,)
 
     def __repr__(self) -> str:
         return f"<forebay.span {self.name!r}>"

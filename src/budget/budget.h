@@ -35,7 +35,7 @@ typedef struct fby__slab {
 /** Pins memory for a device, and unpins it; each gives 0 where it did. */
 typedef struct fby__pinner {
     int (*pin)(void *user, void *memory, size_t bytes);
-    int (*unpin)(void *user, void *memory);
+    int (*unpin)(void *user, void *memory); /* where it does not, the memory stays mapped and is counted nowhere */
     void *user;
 } fby__pinner;
 

@@ -108,6 +108,8 @@ static void advise_all(trial *t, char *out, size_t n)
         (void)snprintf(streams, sizeof streams, ", streams to %u", t->opts.streams);
         largest = fitting_superbatch(t);
     }
+    l->config.batch_size =
+        fby__min_u64(l->config.batch_size, l->memory.batch_samples); /* there are no more, and a smaller one changes nothing */
     while (!largest && l->config.batch_size > 1 && !t->opts.batch_elements) {
         l->config.batch_size /= 2;
         l->memory.batch_samples = fby__min_u64(l->memory.batch_samples, l->config.batch_size);

@@ -363,10 +363,13 @@ void fby__plan_share_streams(fby__plan *plan, const fby__plan_opts *o)
     }
 }
 
-/* Of this rank, in any epoch. The streams of a mixture's source differ by more than a sample. */
+/*
+ * Of this rank, in any epoch. The streams of a mixture's source differ by more than a sample: a source's turns come a golden ratio apart, which for
+ * some numbers of streams goes round slowly.
+ */
 static uint64_t own_samples(const fby__plan *plan)
 {
-    return fby__min_u64(plan->part_most, (plan->part_most / plan->streams + 3) * plan->n_streams);
+    return fby__min_u64(plan->part_most, (plan->part_most / plan->streams + 2 + (plan->streams + 1) / 2) * plan->n_streams);
 }
 
 /*
@@ -581,11 +584,17 @@ uint64_t fby__plan_epoch_bytes(const fby__plan *plan)
 
 uint64_t fby__plan_most_phases(const fby__plan *plan) { return sizes_of(plan).phases; }
 
+#define ORDERED_BYTES 48 /* of a slice, while slices are put in order */
+
 uint64_t fby__plan_making_bytes(const fby__plan *plan)
 {
+    /* Blocks of all ranks are put in order; of one rank, they are no more than what its order takes. */
+    const uint64_t others = plan->world_size > 1
+                                ? (plan->items.part + plan->streams) * (sizeof(fby__plan_item) + (plan->slice_samples ? ORDERED_BYTES : 0))
+                                : 0;
     if (!plan->batch_elements)
-        return 0;
-    return (plan->world_size - 1) * fby__plan_epoch_bytes(plan) + /* tables grow by doubling */
+        return others;
+    return others + (plan->world_size - 1) * fby__plan_epoch_bytes(plan) + /* tables grow by doubling */
            plan->world_size * 2 * fby__max_u64(sizes_of(plan).batches, 128) * BATCH_BYTES;
 }
 

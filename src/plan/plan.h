@@ -241,7 +241,7 @@ bool fby__plan_whole_streams(const fby__plan *plan);     /* parts no larger than
 bool fby__plan_part_is_all(const fby__plan *plan);       /* parts of more files than there are were asked for: there is one */
 double fby__plan_growth_share(const fby__plan *plan);    /* share of an epoch in first phases, which mix over fewer blocks; about */
 uint64_t fby__plan_batch_limit(const fby__plan *plan);   /* no batch of a rank has more samples */
-uint64_t fby__plan_batches_limit(const fby__plan *plan); /* no epoch has more batches a rank; UINT64_MAX for batches by rows */
+uint64_t fby__plan_batches_limit(const fby__plan *plan); /* of an epoch; one more with uneven tails. UINT64_MAX for batches by rows */
 uint64_t fby__plan_phase_limit(const fby__plan *plan);   /* no phase has more samples, unless it is one block; FULL: N */
 fby__shuffle fby__plan_shuffle(const fby__plan *plan);   /* in effect: SUPERBATCH becomes FULL when N is small, unless there are parts */
 fby__tail fby__plan_tail(const fby__plan *plan);
@@ -346,7 +346,7 @@ bool fby__plan_has_destinations(const fby__plan *plan);
  * What an epoch takes, at most; passes of a mixture's sources but the first are in fby__plan_anew_bytes.
  */
 uint64_t fby__plan_epoch_bytes(const fby__plan *plan);
-/** And while one is made: batches by rows are counted on all ranks, whose orders are made for it. */
+/** And while one is made: the blocks of all ranks; and the orders of all of them for batches by rows, which are counted on every rank. */
 uint64_t fby__plan_making_bytes(const fby__plan *plan);
 /** The most batches that a phase of any epoch reaches into, where epochs have destinations. */
 uint64_t fby__plan_reach_limit(const fby__plan *plan);

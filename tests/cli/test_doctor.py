@@ -212,7 +212,8 @@ def test_zsh_takes_its_completions_from_a_file_and_from_eval(env, tmp_path):
 @pytest.mark.parametrize(
     "args",
     [("--completions",), ("--completions", "tcsh"), ("--completions", "bash", "x"), ("--man", "nothing"), ("--man", "head", "x"),
-     ("--version", "--what"), ("--version", "--verbose", "x"), ("--version", "--json", "--what"), ("help", "nothing"), ("--help", "nothing"), ("nothing",)],
+     ("--version", "--what"), ("--version", "--verbose", "x"), ("--version", "--json", "--what"), ("help", "nothing"), ("help", "head", "x"),
+     ("--help", "nothing"), ("nothing",)],
 )  # fmt: skip
 def test_what_the_program_does_not_know_is_a_usage_error(env, args):
     done = run(*args, env=env)

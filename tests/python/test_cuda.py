@@ -200,6 +200,18 @@ def test_a_gpu_that_waits_and_one_that_works_are_told_apart(ds):
         assert waiting.limit == "model" and waiting.gpu.utilisation < 0.5
 
 
+def test_a_program_that_waits_for_its_gpu_is_the_limit_in_the_report():
+    ds, x = fb.open({"x": np.zeros((40_000, 3000), np.float32)}), torch.randn(4096, 4096, device="cuda")
+    with ds.loader({"x": "x"}, batch_size=500, device="cuda", seed=1) as loader:
+        for _ in range(3):
+            for _ in loader:
+                for _ in range(10):
+                    x @ x
+        report = loader.report()
+    assert report.limit == "model", str(report)
+    assert torch.cuda.memory_allocated() < 2**30
+
+
 def test_a_batch_size_that_is_too_large_for_the_gpu_is_said(ds):
     total = torch.cuda.mem_get_info()[1]
 

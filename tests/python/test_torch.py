@@ -263,10 +263,26 @@ def test_batches_are_held_until_their_copies_are_over_and_no_more_than_two_are(m
     assert all(event.over for event in mover.copies.events) and all(of() is None for of in mover.lent)
 
 
-def test_copies_are_no_more_than_two_steps_ahead(mover):
+def test_a_program_is_no_more_than_two_steps_ahead_of_its_gpu(mover):
     for n in range(5):
+        mover.mover.keep_up()
         mover.move(n)
-    assert mover.copies.waits_for == mover.program.events[:3]
+    assert [event.over for event in mover.program.events] == [True, True, True, False, False] and not mover.copies.waits_for
+
+
+def test_batches_of_failed_moves_are_let_go_of(mover):
+    for _ in range(5):
+        with pytest.raises(MemoryError):
+            mover.move(0, -1)
+    assert sum(of() is not None for of in mover.lent) <= 2
+
+
+def test_a_child_of_fork_asks_no_gpu(mover, monkeypatch):
+    mover.move(0)
+    pid = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: pid + 1)
+    mover.mover.finish()
+    assert not mover.copies.events[0].over
 
 
 def test_a_batch_of_which_a_part_cannot_be_moved_is_held_too(mover):

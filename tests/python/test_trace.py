@@ -1,8 +1,10 @@
 """forebay.trace and forebay.span: what was recorded opens as a Chrome trace, and spans are in the report and in torch's profiler."""
 
+import copy
 import importlib.util
 import json
 import pathlib
+import pickle
 import shutil
 import subprocess
 import threading
@@ -198,6 +200,20 @@ def test_threads_that_share_a_span_have_a_time_each(table):
             leave.set()
             thread.join()
             assert loader.report().spans["shared"].ns >= 200_000_000
+
+
+def test_a_span_is_copied_and_pickled_by_its_name():
+    kept = fb.span("kept")
+    with kept:
+        assert [copy.deepcopy(kept).name, pickle.loads(pickle.dumps(kept)).name] == ["kept", "kept"]
+
+
+def test_a_span_that_another_thread_leaves_ends_nothing_there():
+    entered = fb.span("entered")
+    with entered:
+        thread = threading.Thread(target=entered.__exit__, args=(None, None, None))
+        thread.start()
+        thread.join()
 
 
 def test_spans_and_next_are_in_torchs_profiler(table):

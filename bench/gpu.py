@@ -21,11 +21,11 @@ SHAPES = {"leak, 5,632 cells of 32 mels": (5632, (32,)), "hydrology, 512 windows
           "one large batch, 64 MiB": (1024, (16384,))}  # fmt: skip
 
 
-def rate(batches, seconds):
-    """Batches a second, the GPU waited for at both ends; the first few are not counted."""
+def rate(epoch, seconds):
+    """Batches a second of epoch(), again and again, the GPU waited for at both ends; the first few are not counted."""
     def endless():
         while True:
-            yield from batches
+            yield from epoch()
 
     given = endless()
     for _ in range(5):
@@ -65,17 +65,9 @@ def to_gpu(batches):
         yield batch.to("cuda", non_blocking=True)
 
 
-class ToGpu:
-    def __init__(self, batches):
-        self.batches = batches
-
-    def __iter__(self):
-        return to_gpu(self.batches)
-
-
 def copies(batch, shape, seconds):
     host = torch.zeros((batch, *shape)).pin_memory()
-    return rate((host.to("cuda", non_blocking=True) for _ in iter(int, 1)), seconds)
+    return rate(lambda: to_gpu([host]), seconds)
 
 
 def with_step(batches, step_ms, seconds):
@@ -93,11 +85,7 @@ def with_step(batches, step_ms, seconds):
             torch.cuda._sleep(cycles)
             yield batch
 
-    class Stepped:
-        def __iter__(self):
-            return stepped()
-
-    return rate(Stepped(), seconds) * alone
+    return rate(stepped, seconds) * alone
 
 
 def clock():
@@ -127,12 +115,13 @@ def main():
         ds = fb.open({"x": rows})
         options = dict(batch_size=batch, seed=0, memory=max(2**30, 8 * rows.nbytes))
         with ds.loader("x", framework="torch", as_="tuple", **options) as loader:
-            here = rate(loader, args.seconds)
+            here = rate(lambda: iter(loader), args.seconds)
         with ds.loader("x", device="cuda", as_="tuple", **options) as loader:
-            there = rate(loader, args.seconds)
+            there = rate(lambda: iter(loader), args.seconds)
             shares = [with_step(loader, ms, args.seconds) for ms in (10, 3)]
         ceiling = copies(batch, shape, args.seconds)
-        peer = rate(ToGpu(dataloader(rows, batch, args.workers)), args.seconds)
+        workers = dataloader(rows, batch, args.workers)
+        peer = rate(lambda: to_gpu(workers), args.seconds)
         results.add(gpu=torch.cuda.get_device_name(), batch=name, megabytes=size / 1e6, cpu_batches_per_s=here, cuda_batches_per_s=there, copies_per_s=ceiling,
                     dataloader_batches_per_s=peer, share_of_a_step_of_10_ms=shares[0], share_of_a_step_of_3_ms=shares[1])  # fmt: skip
         print(f"{name:<36} {size / 1e6:6.1f} MB  CPU {here:8,.0f}/s  cuda {there:8,.0f}/s ({there * size / 1e9:5.1f} GB/s)  copy {ceiling:8,.0f}/s "

@@ -116,10 +116,10 @@ int main(int argc, char **argv)
     }
     const char *word = argv[1];
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
-        const cli_command *command = argc > 2 ? find_command(argv[2]) : NULL;
         if (argc > 3)
             return cli_error(CLI_USAGE, "forebay COMMAND --help", "'%s' behind the command's name", argv[3]);
         if (argc > 2) {
+            const cli_command *command = find_command(argv[2]);
             char help[] = "--help", *args[] = {argv[2], help, NULL};
             return command ? command->run(command, 2, args) : CLI_USAGE;
         }

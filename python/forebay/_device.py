@@ -29,9 +29,16 @@ class Mover:
         self._pid = os.getpid()
         weakref.finalize(self, _finish, self._held, self._pid)
 
+    def pin(self, core: Any) -> None:
+        """Batches of this loader are pinned in place from now on, where they go to a GPU that can copy them so."""
+        if self.device.type == "cuda":
+            cuda = sys.modules["torch"].cuda
+            cuda.init()
+            core.pin(cuda.current_device() if self.device.index is None else self.device.index)
+
     def keep_up(self) -> None:
         """Wait until the GPU is two steps behind at most: batches further ahead would only fill its memory."""
-        if len(self._steps) == _AHEAD:
+        while len(self._steps) >= _AHEAD:
             self._steps.popleft().synchronize()
 
     def __call__(self, batch: Any) -> Any:
@@ -47,7 +54,7 @@ class Mover:
             if not isinstance(tensor, torch.Tensor) or tensor.is_cuda or tensor.is_nested or tensor.layout != torch.strided:  # a transform's
                 with torch.cuda.stream(now):
                     return to_device(tensor, now.device)
-            moved = tensor.pin_memory().to(now.device, non_blocking=True)  # what is pinned stays where it is
+            moved = to_device(tensor, now.device)  # what is pinned in place is copied from there
             moved.record_stream(now)
             return moved
 

@@ -287,10 +287,8 @@ class Loader(Known):
         iterator = self._begin(self._comes())
         if self._mover is None:
             return iterator
-        if self._mover.device.type == "cuda" and self._transform is None:  # a transform may begin copies that nobody waits for
-            cuda, index = sys.modules["torch"].cuda, self._mover.device.index
-            cuda.init()
-            self._core.pin(cuda.current_device() if index is None else index)
+        if self._transform is None:  # one may begin copies that nobody waits for
+            self._mover.pin(self._core)
         return map(functools.partial(_moved, self._core, self._mover), iterator)
 
     def _untouched(self) -> bool:

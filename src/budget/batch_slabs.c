@@ -99,7 +99,7 @@ fby_status fby__pool_fill(fby__account *a, uint32_t n, fby_error *err)
         const bool kept = keep_spare_locked(a, &slab);
         pthread_mutex_unlock(&a->lock);
         if (!kept)
-            fby__slab_unmap(&slab);
+            fby__slab_unmap(a, &slab);
     }
 }
 
@@ -134,7 +134,7 @@ void fby__pool_slab_return(fby__account *a, fby__slab *slab)
     bool kept = keep_spare_locked(a, slab);
     pthread_mutex_unlock(&a->lock);
     if (!kept)
-        fby__pool_slab_unmap(a, slab);
+        fby__slab_unmap(a, slab);
     *slab = (fby__slab){0};
 }
 
@@ -152,11 +152,4 @@ bool fby__pool_slab_pin(fby__account *a, fby__slab *slab, const fby__pinner *pin
     pthread_mutex_unlock(&a->lock);
     slab->pinned = same && pinner->pin(pinner->user, slab->data, slab->bytes) == 0;
     return slab->pinned;
-}
-
-void fby__pool_slab_unmap(const fby__account *a, const fby__slab *slab)
-{
-    if (slab->pinned && a->pool.pinner.unpin(a->pool.pinner.user, slab->data) != 0)
-        return; /* stays mapped: else the device would take what is mapped there next for this */
-    fby__slab_unmap(slab);
 }

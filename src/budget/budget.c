@@ -83,6 +83,13 @@ static void discharge_locked(fby__account *a, uint64_t bytes)
     atomic_fetch_sub_explicit(&g_charged, bytes, memory_order_relaxed);
 }
 
+void fby__slab_unmap(const fby__account *a, const fby__slab *slab)
+{
+    if (slab->pinned && a->pool.pinner.unpin(a->pool.pinner.user, slab->data) != 0)
+        return;                            /* stays mapped: else the device would take what is mapped there next for this */
+    (void)munmap(slab->data, slab->bytes); /* a valid mapping: cannot fail */
+}
+
 void fby__slab_leave_locked(fby__account *a, const fby__slab *slab)
 {
     gone *g = (gone *)(void *)slab->data;
@@ -102,7 +109,7 @@ void fby__account_trim(fby__account *a)
     pthread_mutex_unlock(&a->lock);
     while (g) {
         gone *next = g->next;
-        fby__pool_slab_unmap(a, &(fby__slab){.data = (uint8_t *)g, .bytes = g->bytes, .pinned = g->pinned});
+        fby__slab_unmap(a, &(fby__slab){.data = (uint8_t *)g, .bytes = g->bytes, .pinned = g->pinned});
         g = next;
     }
 }
@@ -132,7 +139,7 @@ static void drop_spare_values_locked(fby__account *a)
 static void unmap_all(const fby__account *a, fby__slab *slabs, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        fby__pool_slab_unmap(a, &slabs[i]);
+        fby__slab_unmap(a, &slabs[i]);
     fby__free(slabs);
 }
 
@@ -325,7 +332,7 @@ bool fby__slab_return_in_child(const fby__account *a, fby__slab *slab)
 {
     if (a->pid == fby__process_id())
         return false;
-    fby__slab_unmap(slab);
+    (void)munmap(slab->data, slab->bytes); /* a valid mapping: cannot fail. No device knows this process */
     *slab = (fby__slab){0};
     return true;
 }
@@ -494,7 +501,7 @@ void fby__values_slab_return(fby__account *a, fby__slab *slab)
     const bool kept = keep_values_locked(a, slab);
     pthread_mutex_unlock(&a->lock);
     if (!kept)
-        fby__slab_unmap(slab);
+        fby__slab_unmap(a, slab);
     *slab = (fby__slab){0};
 }
 

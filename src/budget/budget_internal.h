@@ -48,9 +48,8 @@ struct fby__account {
 
 /** Map so many bytes, whole pages; NULL when the system refuses. Under no lock. */
 void *fby__slab_memory(size_t bytes);
-static inline void fby__slab_unmap(const fby__slab *slab) { (void)munmap(slab->data, slab->bytes); /* a valid mapping: cannot fail */ }
-/** The same of one of the pool's. */
-void fby__pool_slab_unmap(const fby__account *a, const fby__slab *slab);
+/** Unmap it, unpinned first where it is pinned. Under no lock. */
+void fby__slab_unmap(const fby__account *a, const fby__slab *slab);
 /** It is to be unmapped, which nobody does under the lock. It was written to before: its page is there. */
 void fby__slab_leave_locked(fby__account *a, const fby__slab *slab);
 /**

@@ -45,7 +45,7 @@ fby__grant fby__spares_take(fby__spares *s, size_t bytes, bool (*room)(void *use
         return FBY__NO_ROOM;
     }
     if (made) /* what it was charged is the new one's */
-        fby__slab_unmap(out);
+        fby__slab_unmap(s->account, out);
     *out = (fby__slab){0};
     if (fby__slab_alloc_charged(s->account, want, want, out, err) == FBY_OK)
         return FBY__GRANTED;

@@ -62,15 +62,15 @@ static uint64_t blocks(const fby_loader *l)
 }
 
 /* Streams' borders cut a block once more each; of a full shuffle, and in file order, every rank may read every block. */
-static double reads_per_block(const fby_loader *l)
+static double reads_per_block(const fby_loader *l, uint64_t n_blocks)
 {
     const fby__shuffle shuffle = fby__plan_shuffle(l->plan);
+    if (shuffle == FBY__SHUFFLE_FULL || shuffle == FBY__SHUFFLE_NONE)
+        return fby__plan_world_size(l->plan);
     uint64_t reads = fby__plan_streams(l->plan) - 1;
     for (uint32_t b = 0; b < l->memory.n_blocks; b++)
         reads += fby__plan_reads_of(l->plan, b);
-    if (shuffle == FBY__SHUFFLE_FULL || shuffle == FBY__SHUFFLE_NONE)
-        return fby__plan_world_size(l->plan);
-    return ratio(reads, blocks(l));
+    return ratio(reads, n_blocks);
 }
 
 /* Append to the line about mixing. A sentence that has no room is left out as a whole. */
@@ -251,7 +251,7 @@ fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
     r.n_parts = fby__plan_parts(l->plan);
     r.slice_samples = fby__plan_slice_samples(l->plan);
     r.n_blocks = blocks(l);
-    r.reads_per_block = reads_per_block(l);
+    r.reads_per_block = reads_per_block(l, r.n_blocks);
     r.epoch_bytes = fby__loader_epoch_bytes(l);
     r.files_per_batch = l->mixing.files;
     r.files_per_batch_uniform = l->mixing.files_uniform;

@@ -584,14 +584,12 @@ uint64_t fby__plan_epoch_bytes(const fby__plan *plan)
 
 uint64_t fby__plan_most_phases(const fby__plan *plan) { return sizes_of(plan).phases; }
 
-#define ORDERED_BYTES 48 /* of a slice, while slices are put in order */
-
 uint64_t fby__plan_making_bytes(const fby__plan *plan)
 {
     /* Blocks of all ranks are put in order; of one rank, they are no more than what its order takes. */
-    const uint64_t others = plan->world_size > 1
-                                ? (plan->items.part + plan->streams) * (sizeof(fby__plan_item) + (plan->slice_samples ? ORDERED_BYTES : 0))
-                                : 0;
+    const uint64_t others = plan->world_size > 1 ? (plan->items.part + plan->streams) *
+                                                       (sizeof(fby__plan_item) + (plan->slice_samples ? FBY__PLAN_ORDERED_BYTES : 0))
+                                                 : 0;
     if (!plan->batch_elements)
         return others;
     return others + (plan->world_size - 1) * fby__plan_epoch_bytes(plan) + /* tables grow by doubling */

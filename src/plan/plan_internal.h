@@ -84,6 +84,9 @@ struct fby__plan {
 /** Of an epoch, whatever it has: itself, and what stands in front of its arrays. */
 #define FBY__PLAN_EPOCH_BYTES (sizeof(fby__epoch) + 512)
 
+/** Of a slice, while slices are put in order. */
+#define FBY__PLAN_ORDERED_BYTES (sizeof(uint64_t) + sizeof(fby__plan_item))
+
 /** Where stream s begins in the order of n samples; s = S gives n. */
 static inline uint64_t fby__plan_stream_begin(const fby__plan *plan, uint64_t n, uint32_t s)
 {

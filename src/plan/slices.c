@@ -177,6 +177,7 @@ typedef struct ordered {
     uint64_t position; /* in the epoch, of 2^64 */
     fby__plan_item slice;
 } ordered;
+_Static_assert(sizeof(ordered) <= FBY__PLAN_ORDERED_BYTES, "what is counted for a slice");
 
 static int compare_positions(const void *pa, const void *pb)
 {

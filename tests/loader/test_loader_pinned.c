@@ -87,6 +87,15 @@ static fby_dataset *open_dataset(void)
     return ds;
 }
 
+static fby_batch *next_batch(fby_loader *l)
+{
+    fby_batch *b = NULL;
+    fby_error err = {0};
+    if (fby_loader_next(l, -1, &b, &err) != FBY_OK)
+        fail_msg("%s", err.message);
+    return b;
+}
+
 /* Read epochs, each batch pinned and held for a while; how many were pinned, and a sum of the rows. The last HELD stay in `held`. */
 static uint64_t read_epochs(fby_loader *l, device *d, int epochs, int *pinned, fby_batch **held)
 {
@@ -166,11 +175,7 @@ static void a_child_of_fork_neither_pins_nor_unpins(void **state)
     device d = {.lock = PTHREAD_MUTEX_INITIALIZER};
     fby_dataset *ds = open_dataset();
     fby_loader *l = open_loader(ds);
-    fby_error err = {0};
-    fby_batch *first, *second;
-    assert_int_equal(fby_loader_begin(l, 0, &err), FBY_OK);
-    assert_int_equal(fby_loader_next(l, -1, &first, &err), FBY_OK);
-    assert_int_equal(fby_loader_next(l, -1, &second, &err), FBY_OK);
+    fby_batch *first = next_batch(l), *second = next_batch(l);
     assert_true(fby_batch_pin(first, pin, unpin, &d));
     const pid_t child = fork();
     if (child == 0) {
@@ -196,10 +201,7 @@ static void what_cannot_be_unpinned_stays_mapped(void **state)
     device d = {.lock = PTHREAD_MUTEX_INITIALIZER, .keeps = 1};
     fby_dataset *ds = open_dataset();
     fby_loader *l = open_loader(ds);
-    fby_error err = {0};
-    fby_batch *b;
-    assert_int_equal(fby_loader_begin(l, 0, &err), FBY_OK);
-    assert_int_equal(fby_loader_next(l, -1, &b, &err), FBY_OK);
+    fby_batch *b = next_batch(l);
     assert_true(fby_batch_pin(b, pin, unpin, &d));
     uint8_t *memory = d.ranges[0].memory;
     const size_t bytes = d.ranges[0].bytes;

@@ -1,5 +1,7 @@
 """On a GPU: batches are what they are without one, however far the GPU is behind, and what is said of it is true. Skipped where there is none."""
 
+import time
+
 import pytest
 
 import forebay as fb
@@ -194,8 +196,6 @@ def test_a_gpu_that_waits_and_one_that_works_are_told_apart(ds):
     with ds.loader({"x": "x"}, batch_size=100, device="cuda", seed=1) as loader:
         working = fb.diagnose(lambda batch: [x @ x for _ in range(10)], loader, seconds=4)
         assert working.limit == "model" and working.gpu.utilisation > 0.8
-        import time
-
         waiting = fb.diagnose(lambda batch: time.sleep(0.02), loader, seconds=4)
         assert waiting.limit == "model" and waiting.gpu.utilisation < 0.5
 

@@ -457,7 +457,7 @@ typedef struct fby_report {
     uint64_t reading_ns;       /* time during which some file was being opened or read; read_ns adds up all reads */
     uint64_t memory_wait_ns;   /* time in which no block could be loaded for want of budget, and none was being loaded */
     uint64_t process_cpu_ns;   /* CPU time of the whole process since the first epoch began */
-    uint64_t overlap_bytes;    /* a budget with which a superbatch loads while the one before it drains */
+    uint64_t overlap_bytes;    /* the least with which a superbatch loads while one drains; of a larger budget that does not, the next */
     uint64_t keep_all_bytes;   /* a budget with which every block stays decoded: nothing is read twice. 0 = there is none */
     fby_cure cures[FBY_CURES_MAX];
     uint32_t n_padded; /* outputs that are padded to the longest sample of their batch */

@@ -262,7 +262,8 @@ class Report:
     process_cpu_ns : int
         CPU time of the process since the first epoch began.
     overlap_bytes : int
-        A memory budget with which a superbatch is loaded while the one before it is used up.
+        The least memory budget with which a superbatch is loaded while the one before it is used up; where this one is larger and does not
+        do, the next larger one.
     keep_all_bytes : int
         A memory budget with which all blocks stay decoded.
     io_engine, mixing : str

@@ -110,6 +110,7 @@ static fby__start begin_phase(fby_loader *l, const fby__plan_phase *phase, fby_e
     /* acquire pairs with the consumer's release: there is room for others again */
     if (phase->last_batch >= atomic_load_explicit(&l->pump.consumed, memory_order_acquire) + l->engine.direct->window) {
         fby__pump_when_taken_locked(l, phase->last_batch + 1 - l->engine.direct->window);
+        l->schedule.no_window = l->engine.direct->window < l->memory.direct.smooth; /* else it is far enough ahead */
         return FBY__NOT_NOW;
     }
     for (uint64_t b = first; b <= phase->last_batch; b++)

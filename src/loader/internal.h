@@ -127,6 +127,11 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
  * superbatch is loaded while the one before it drains.
  */
 void fby__loader_want(fby_loader *l);
+/**
+ * Such a budget of so many bytes or more. More than the least may be too little: where rows go straight to batches that are wider than blocks, room for
+ * two superbatches of blocks is not enough for two of batches.
+ */
+uint64_t fby__loader_smooth_budget(const fby_loader *l, uint64_t least);
 /** The budget is known: who gets what is beyond the minimum. Sets depth, max_jobs and direct_fit. */
 void fby__loader_share(fby_loader *l);
 /**

@@ -472,6 +472,17 @@ static fby_status asked_budget(const fby_loader *l, const fby_loader_opts *opts,
     return FBY_OK;
 }
 
+/*
+ * The budget that nobody stated. One with which a superbatch is loaded while the one before it drains: where the usual one would not do, a larger one that
+ * does, or else the least.
+ */
+static uint64_t default_budget(const fby_loader *l, uint64_t most)
+{
+    const uint64_t least = l->memory.smooth_bytes, usual = fby__min_u64(fby__max_u64(least, AUTO_BYTES), most);
+    const uint64_t smooth = usual < least ? usual : fby__loader_smooth_budget(l, usual);
+    return fby__max_u64(l->memory.minimum_bytes, smooth <= most ? smooth : least);
+}
+
 uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan, weights *w)
 {
     return minimum_of(l, plan, worst_of_all(l, plan, w));
@@ -501,11 +512,7 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_er
     if (status != FBY_OK)
         return status;
     fby__loader_want(l);
-    if (limit == 0) {
-        const uint64_t smooth = fby__max_u64(l->memory.smooth_bytes, AUTO_BYTES);
-        limit = fby__max_u64(minimum, fby__min_u64(smooth, left_for_one(l, opts) / 2));
-    }
-    l->memory.budget_bytes = limit;
+    l->memory.budget_bytes = limit ? limit : default_budget(l, left_for_one(l, opts) / 2);
     fby__loader_share(l);
     return FBY_OK;
 }

@@ -66,7 +66,7 @@ static bool is_smooth(const fby_loader *l, uint64_t budget, uint64_t depth, uint
     return gives(l, budget, depth, rest) && (window == 0 || window >= l->memory.direct.smooth);
 }
 
-/* The least budget from `lo` up that does; all do above some. */
+/* A budget from `lo` up that does, and one byte less does not; all do above some. */
 static uint64_t least_budget(const fby_loader *l, bool (*does)(const fby_loader *, uint64_t, uint64_t, uint64_t), uint64_t lo,
                              uint64_t depth, uint64_t rest)
 {
@@ -83,6 +83,13 @@ static uint64_t least_budget(const fby_loader *l, bool (*does)(const fby_loader 
     return hi;
 }
 
+/* Beside the live superbatch and two blocks, room for the next one; beside all blocks there is no more to load. */
+uint64_t fby__loader_smooth_budget(const fby_loader *l, uint64_t least)
+{
+    const uint64_t next = fby__min_u64(l->memory.live_bytes, l->memory.wanted.rest_bytes);
+    return least_budget(l, is_smooth, least, l->memory.wanted.depth_bytes, next);
+}
+
 void fby__loader_want(fby_loader *l)
 {
     fby__loader_memory *m = &l->memory;
@@ -95,8 +102,7 @@ void fby__loader_want(fby_loader *l)
                               .values_bytes = listed - fby__min_u64(listed, m->least_values_bytes),
                               .rest_bytes = fby__loader_all_kept_bytes(l) - m->minimum_bytes};
     m->direct = fby__direct_needs_of(l);
-    const uint64_t rest = fby__min_u64(m->live_bytes, m->wanted.rest_bytes); /* beside all blocks there is no more to load */
-    m->smooth_bytes = least_budget(l, is_smooth, m->minimum_bytes, m->wanted.depth_bytes, rest);
+    m->smooth_bytes = fby__loader_smooth_budget(l, m->minimum_bytes);
     assert(m->smooth_bytes <= fby__max_u64(m->everything_bytes, m->minimum_bytes));
 }
 
@@ -105,6 +111,9 @@ void fby__loader_share(fby_loader *l)
     fby__loader_memory *m = &l->memory;
     const uint64_t job = fby__loader_job_bytes(l);
     m->shares = shares_of(l, m->budget_bytes);
+    m->overlap_bytes = m->smooth_bytes;
+    if (m->budget_bytes > m->smooth_bytes && fby__loader_smooth_budget(l, m->budget_bytes) > m->budget_bytes)
+        m->overlap_bytes = fby__loader_smooth_budget(l, m->budget_bytes);
     m->direct_fit = fby__direct_fits(l, m->budget_bytes, &m->shares);
     while (l->config.depth > 2 && depth_bytes(l) > m->shares.depth_bytes) {
         l->config.depth--;

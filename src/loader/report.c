@@ -262,7 +262,7 @@ fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
     r.entropy_bits_uniform = l->mixing.entropy_bits_uniform;
     r.io_engine = l->engine.io ? fby__io_kind_name(fby__io_kind_of(l->engine.io)) : "memory";
     r.n_epochs = fby__history_count(l);
-    r.overlap_bytes = l->memory.smooth_bytes;
+    r.overlap_bytes = l->memory.overlap_bytes;
     r.keep_all_bytes = l->memory.everything_bytes;
     memcpy(r.memory_limit, l->memory.limits.text, sizeof r.memory_limit);
     judge(l, &r);

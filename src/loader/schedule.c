@@ -300,7 +300,7 @@ static bool load_blocks(fby_loader *l, bool refuses)
 {
     const uint64_t starved = fby__first_starved_locked(l);
     bool loaded = false;
-    l->schedule.no_room = false;
+    l->schedule.no_room = l->schedule.no_window = false;
     while (!l->schedule.rewinds && !l->schedule.by_itself && l->schedule.load_phase < l->schedule.epoch->n_phases && !is_held_back(l) &&
            !is_far_ahead(l) && !is_short(l, starved)) {
         fby_error err = {0};
@@ -443,7 +443,7 @@ static void pump(fby_loader *l)
             break;
         fby__queue_flights_locked(l);
     }
-    fby__loader_held_up_locked(l, l->schedule.no_room && l->schedule.n_loads == 0);
+    fby__loader_held_up_locked(l, (l->schedule.no_room || l->schedule.no_window) && l->schedule.n_loads == 0);
     read_ahead(l);
     if (l->schedule.n_busy == 0)
         fby__pump_when_taken_locked(l, 0); /* nobody else would */

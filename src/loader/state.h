@@ -335,6 +335,7 @@ typedef struct fby__loader_memory {
     uint64_t least_values_bytes; /* of minimum_bytes: lists and strings of one batch of average size */
     uint64_t everything_bytes;   /* the budget with which nothing is read twice, as it is known when the loader opens */
     uint64_t smooth_bytes;       /* the least with which a superbatch is loaded while the one before it drains: never more than that */
+    uint64_t overlap_bytes;      /* the same from the budget on, where that is more and does not: smooth_bytes else */
     fby__direct_needs direct;    /* what rows would need that go straight to their batches */
     fby__direct_fit direct_fit;  /* and what the budget gives them */
     uint64_t batch_samples;      /* of the largest batch: batch_size, or all that an epoch has */
@@ -404,16 +405,18 @@ typedef struct fby__schedule {
     uint32_t first_live;      /* no phase before it is left; of mixtures */
     uint32_t load_phase;      /* next to load: phase and item */
     uint32_t load_item;
-    uint64_t next_flight;  /* next batch to start */
-    uint64_t start_batch;  /* the epoch was begun at this batch */
-    uint32_t n_busy;       /* jobs and assembly tasks under way */
-    uint32_t n_queued;     /* assembly tasks under way: flights with `queued` */
-    uint32_t n_loads;      /* jobs under way */
-    bool no_room, held_up; /* the budget had no room for a block when it was last asked; and nothing is loaded meanwhile */
-    uint32_t max_pieces;   /* of a batch of this epoch or one before: what flights and workers have room for */
-    bool hold;             /* start nothing new, but let what is under way finish */
-    bool rewinds;          /* a block was put back: once nothing is under way, loading goes back to the first phase that needs one */
-    bool by_itself;        /* a block is being loaded that nothing else is to be beside */
+    uint64_t next_flight; /* next batch to start */
+    uint64_t start_batch; /* the epoch was begun at this batch */
+    uint32_t n_busy;      /* jobs and assembly tasks under way */
+    uint32_t n_queued;    /* assembly tasks under way: flights with `queued` */
+    uint32_t n_loads;     /* jobs under way */
+    bool no_room;         /* the budget had no room for a block when it was last asked, */
+    bool no_window;       /* or for the batches that its rows go straight to; */
+    bool held_up;         /* and nothing is loaded meanwhile */
+    uint32_t max_pieces;  /* of a batch of this epoch or one before: what flights and workers have room for */
+    bool hold;            /* start nothing new, but let what is under way finish */
+    bool rewinds;         /* a block was put back: once nothing is under way, loading goes back to the first phase that needs one */
+    bool by_itself;       /* a block is being loaded that nothing else is to be beside */
     fby__started_over over;
     _Atomic bool stop;     /* start nothing new; written under lock, read relaxed by jobs that may then give up */
     fby__load_job *jobs;   /* owned: max_jobs of each source, of which max_jobs are under way at most */

@@ -14,6 +14,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -367,6 +368,120 @@ static void a_block_that_fails_fails_the_first_batch_that_needs_it(void **state)
     fby_dataset_close(ds);
 }
 
+/* Batches are five times as wide as panels: rows go straight to them from budgets on in which panels have long had room for two superbatches. */
+static const fby_output WIDE[] = {{.name = "a", .columns = X, .n_columns = 1, .dtype = FBY_FLOAT64},
+                                  {.name = "b", .columns = X, .n_columns = 1, .dtype = FBY_FLOAT64},
+                                  {.name = "c", .columns = X, .n_columns = 1, .dtype = FBY_FLOAT64},
+                                  {.name = "d", .columns = X, .n_columns = 1, .dtype = FBY_FLOAT64},
+                                  {.name = "e", .columns = ID, .n_columns = 1},
+                                  {.name = "f", .columns = ID, .n_columns = 1},
+                                  {.name = "g", .columns = ID, .n_columns = 1},
+                                  {.name = "h", .columns = ID, .n_columns = 1}};
+
+static fby_loader_opts wide_opts(uint64_t memory, int k)
+{
+    return (fby_loader_opts){.outputs = WIDE,
+                             .n_outputs = sizeof WIDE / sizeof *WIDE,
+                             .batch_size = k % 2 ? 256 : 64,
+                             .superbatch_blocks = 1 + (uint64_t)k % 4,
+                             .streams = 1,
+                             .no_warmup = true,
+                             .n_threads = 1 + k % 3,
+                             .seed = test_seed(),
+                             .memory_bytes = memory};
+}
+
+static fby_report report_of(fby_loader *l)
+{
+    fby_report r = {.size = sizeof r};
+    assert_int_equal(fby_loader_report(l, &r, NULL), FBY_OK);
+    return r;
+}
+
+static fby_loader *begun(fby_dataset *ds, fby_loader_opts opts)
+{
+    fby_loader *l = open_loader(ds, opts);
+    fby_batch *first;
+    fby_error err = {0};
+    if (fby_loader_next(l, -1, &first, &err) != FBY_OK)
+        fail_msg("%s", err.message);
+    fby_batch_unref(first);
+    return l;
+}
+
+/* Is the next superbatch loaded though this one is not used up? */
+static bool loads_two(fby_loader *l)
+{
+    const fby__plan_phase *phases = l->schedule.epoch->phases;
+    const uint64_t two = phases[0].n_items + phases[1].n_items;
+    for (int wait = 0; wait < 2000 && report_of(l).blocks_read < two; wait++) {
+        if (wait > 40 && report_of(l).memory_wait_ns > 0)
+            break; /* held up, says the report */
+        (void)usleep(wait < 20 ? 200 : 5000);
+    }
+    return report_of(l).blocks_read >= two;
+}
+
+static bool loads_two_with(fby_dataset *ds, uint64_t memory, int k)
+{
+    fby_loader *l = begun(ds, wide_opts(memory, k));
+    const bool two = loads_two(l);
+    fby_loader_close(l);
+    return two;
+}
+
+/* A budget that is beyond the least one for overlap gives it too, or the report names one that does. */
+static void of_a_budget_without_overlap_the_report_names_one_with_it(void **state)
+{
+    (void)state;
+    fby_dataset *ds = dataset_of(BLOCKS, 4000);
+    int n = 0, n_direct = 0, n_without = 0;
+    for (int k = 0; k < 12; k++) {
+        fby_loader *l = open_loader(ds, wide_opts((uint64_t)1 << 30, k));
+        const fby_report named = report_of(l);
+        fby_loader_close(l);
+        for (uint64_t memory = named.overlap_bytes; memory < named.keep_all_bytes; memory += memory / 24, n++) {
+            l = begun(ds, wide_opts(memory, k));
+            const uint64_t enough = report_of(l).overlap_bytes;
+            const bool two = loads_two(l), direct = l->engine.direct != NULL;
+            n_direct += direct && two;
+            fby_loader_close(l);
+            if (!two && enough <= memory)
+                fail_msg("budget %llu, direct %d: no overlap, and %llu are said to be enough", (unsigned long long)memory, direct,
+                         (unsigned long long)enough);
+            if (!two)
+                assert_true(enough <= named.keep_all_bytes && loads_two_with(ds, enough, k));
+            n_without += !two;
+        }
+    }
+    print_message("%d budgets, %d without overlap, %d with it for rows that go straight to batches\n", n, n_without, n_direct);
+    assert_true(n_direct > 2 && n_without > 0 && n_without < n / 2);
+    fby_dataset_close(ds);
+}
+
+static void the_report_says_when_there_is_no_room_for_more_batches(void **state)
+{
+    (void)state;
+    fby_dataset *ds = dataset();
+    int n_direct = 0;
+    for (int k = 0; k < 40; k++) {
+        fby_loader_opts opts = {
+            .batch_size = 128, .superbatch_samples = 4000, .streams = k % 2 ? 1 : 4, .n_threads = 1 + k % 3, .no_warmup = true};
+        opts.memory_bytes = budget(ds, opts, k / 80.0);
+        fby_loader *l = begun(ds, opts);
+        if (l->engine.direct && l->memory.max_batches < l->memory.direct.smooth) {
+            for (int wait = 0; wait < 2000 && report_of(l).memory_wait_ns == 0; wait++)
+                (void)usleep(wait < 20 ? 200 : 5000);
+            assert_true(report_of(l).memory_wait_ns > 0);
+            n_direct++;
+        }
+        fby_loader_close(l);
+    }
+    print_message("%d loaders without room for more batches\n", n_direct);
+    assert_true(n_direct > 0);
+    fby_dataset_close(ds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -375,6 +490,8 @@ int main(void)
         cmocka_unit_test(batches_of_a_mixture_are_those_of_a_loader_that_keeps_its_blocks),
         cmocka_unit_test(batches_that_a_phase_passes_over_are_made_once),
         cmocka_unit_test(a_block_that_fails_fails_the_first_batch_that_needs_it),
+        cmocka_unit_test(of_a_budget_without_overlap_the_report_names_one_with_it),
+        cmocka_unit_test(the_report_says_when_there_is_no_room_for_more_batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,6 +101,32 @@ def test_the_default_budget_fits_the_process_own_limit_and_the_report_says_which
     assert limit.startswith("RLIMIT_AS ") and limit in text
 
 
+def test_the_default_budget_has_room_for_the_next_superbatch_where_batches_are_wider_than_blocks(run_python, tmp_path):
+    """Rows go straight to batches, three times as wide as what is stored: 256 MiB hold two superbatches of blocks, and 1.25 of batches."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f.create_dataset("x", shape=(320 << 16, 16), chunks=(1 << 16, 16), dtype="f4")
+    done = run_python(
+        """
+    import json, sys, time
+    import forebay as fb
+
+    samples = fb.open(sys.argv[1], cache_dir=None).rows()
+    outputs = {name: fb.col("x").cast("float64") for name in "abc"}
+    with samples.loader(outputs, batch_size=4096, superbatch="6 blocks", streams=1, threads=1, warmup=False) as loader:
+        first = loader.report()
+        next(iter(loader))
+        end = time.monotonic() + 30
+        while loader.report().blocks_read < 12 and time.monotonic() < end:
+            time.sleep(0.01)
+        print(json.dumps([first.overlap_bytes, first.budget_bytes, first.memory_available_bytes, loader.report().blocks_read]))
+    """,
+        tmp_path / "x.h5",
+    )
+    overlap, budget, available, blocks_read = json.loads(done.stdout)
+    assert blocks_read == 12 and overlap <= budget <= available / 2
+
+
 def test_ranks_of_a_host_share_what_it_has(run_python):
     script = (
         NUMBERS

@@ -184,6 +184,7 @@ fby_status fby__load_cache_create(fby_loader *l, uint32_t max_entries, fby_error
 fby_status fby__load_jobs_create(fby_loader *l, fby_error *err);
 void fby__load_jobs_destroy(fby_loader *l);
 void fby__load_start(fby__task *task, int worker);
+void fby__load_start_apart(fby__task *task, int opener);
 /** By how much a panel with that capacity is larger than metadata says of its block. */
 size_t fby__loader_outgrown_bytes(const fby__loader_source *in, uint32_t block, uint32_t panel, uint64_t capacity);
 /** Place a panel at *at, which moves on. */

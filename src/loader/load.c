@@ -121,14 +121,21 @@ void fby__load_jobs_destroy(fby_loader *l)
     fby__spares_close(&l->engine.read_buffers);
 }
 
-void fby__load_start(fby__task *task, int worker)
+static void start(fby__load_job *job, int worker)
 {
-    fby__load_job *job = FBY__TASK_OWNER(task, fby__load_job, task);
     job->read.block = fby__block_in(job->in, job->entry);
     job->read.lo = job->entry->lo;
     job->read.hi = job->entry->hi;
     job->read.panels = job->entry->data.panels;
     fby__read_begin(&job->read, worker);
+}
+
+void fby__load_start(fby__task *task, int worker) { start(FBY__TASK_OWNER(task, fby__load_job, task), worker); }
+
+void fby__load_start_apart(fby__task *task, int opener)
+{
+    (void)opener; /* has no scratch */
+    start(FBY__TASK_OWNER(task, fby__load_job, task), FBY__NO_WORKER);
 }
 
 void fby__load_place(const fby__load_job *job, uint32_t panel, uint8_t **at)

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 1024 };
+enum { MAX_DEPTH = 1024, MAX_OPENERS = 4 };
 
 static fby_status check_options(const fby_loader_opts *opts, fby_error *err)
 {
@@ -129,6 +129,8 @@ static fby_status start(fby_loader *l, fby_error *err)
         return fby__fail_nomem(err, "the loader");
     fby_cancel *before = fby_cancel_use(l->engine.token);
     fby_status status = fby__pool_create(l->config.n_threads, "forebay", &l->engine.pool, err);
+    if (status == FBY_OK && any_files)
+        status = fby__pool_create((int)fby__min_u64(l->memory.max_jobs, MAX_OPENERS), "forebay-open", &l->engine.openers, err);
     (void)fby_cancel_use(before);
     for (uint32_t i = 0; i < l->n_sources; i++)
         l->sources[i].reader.pool = l->engine.pool;
@@ -321,6 +323,7 @@ void fby_loader_close(fby_loader *l)
         return; /* a forked child has none of the threads that the rest would wait for: its copy is left as it is */
     if (l->engine.pool)
         (void)fby__loader_epoch_stop(l, false, true, NULL); /* as it closes it cannot be cancelled */
+    fby__pool_destroy(l->engine.openers);                   /* hand over to the pool */
     fby__pool_destroy(l->engine.pool);
     fby__history_fini(&l->history);
     fby_cancel_destroy(l->engine.token);

@@ -143,7 +143,7 @@ void fby__loader_measure(fby_loader *l, fby_report *out)
         .reading_ns = fby__busy_ns(&t->reading, now),
         .memory_wait_ns = fby__busy_ns(&t->no_room, now),
         .consumer_cpu_ns = load(&c->cpu_ns),
-        .worker_cpu_ns = fby__pool_cpu_ns(l->engine.pool),
+        .worker_cpu_ns = fby__pool_cpu_ns(l->engine.pool) + (l->engine.openers ? fby__pool_cpu_ns(l->engine.openers) : 0),
         .process_cpu_ns = begin ? fby__process_cpu_ns() - load(&c->first_process_cpu_ns) : 0,
         .budget_bytes = l->memory.budget_bytes,
         .budget_minimum_bytes = l->memory.minimum_bytes,

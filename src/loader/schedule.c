@@ -127,8 +127,9 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     job->item = l->schedule.load_item;
     job->read.sink = l->engine.delivery->sink(&room);
     job->read.deadline = fby__decode_deadline(batch);
-    job->task = (fby__task){.run = fby__load_start, .deadline = fby__load_deadline(batch)};
-    fby__pool_submit(l->engine.pool, &job->task);
+    const bool waits = l->engine.openers && fby__reader_waits(&in->reader);
+    job->task = (fby__task){.run = waits ? fby__load_start_apart : fby__load_start, .deadline = fby__load_deadline(batch)};
+    fby__pool_submit(waits ? l->engine.openers : l->engine.pool, &job->task);
     *out = e;
     return FBY__STARTED;
 }

@@ -320,9 +320,16 @@ static void decode_task(fby__task *task, int worker)
         (void)decode_next(read, worker);
 }
 
+static void decode_all_task(fby__task *task, int worker);
+
 /* All bytes are there. On a thread of the pool, or, without one, the thread that began. */
 static void decode(fby__read *read, int worker)
 {
+    if (worker == FBY__NO_WORKER) {
+        read->task = (fby__task){.run = decode_all_task, .deadline = read->deadline};
+        fby__pool_submit(read->reader->pool, &read->task);
+        return;
+    }
     const fby__reader *r = read->reader;
     const uint32_t n = read->n_tasks = r->shape->cut(read);
     if (n == 0) { /* outputs that need no column, or only rows that are as stored */
@@ -340,6 +347,8 @@ static void decode(fby__read *read, int worker)
     for (uint32_t i = 0; here && i < n && decode_next(read, worker); i++)
         ;
 }
+
+static void decode_all_task(fby__task *task, int worker) { decode(FBY__TASK_OWNER(task, fby__read, task), worker); }
 
 /* ---- the beginning ---- */
 
@@ -417,6 +426,15 @@ static void go_on(fby__read *read, int worker)
 
 static void fetched_task(fby__task *task, int worker) { go_on(FBY__TASK_OWNER(task, fby__read, task), worker); }
 
+/* Reads of one file are often answered by what the kernel read ahead for the one before. Two threads that count at once may lose one. */
+static void note_wait(fby__reader *r, bool waits)
+{
+    enum { AFTER = 16 };
+    const uint32_t before = atomic_load_explicit(&r->waits, memory_order_relaxed);
+    if (waits ? before != AFTER : before != 0)
+        atomic_store_explicit(&r->waits, waits ? AFTER : before - 1, memory_order_relaxed);
+}
+
 /*
  * The second of two goes on: this thread, which may still be in the engine's hands, or the end of the fetch, which may come at once. So the
  * engine's callback does no more than queue a task.
@@ -426,6 +444,7 @@ static fby_status fetch(fby__read *read, size_t n_requests, int worker, fby_erro
     read->task = (fby__task){.run = fetched_task, .deadline = read->deadline};
     atomic_store_explicit(&read->fetched, 0, memory_order_relaxed); /* published by the engine's lock */
     FBY__TRY(fby__fetch_submit(read, n_requests, err));
+    note_wait(read->reader, !atomic_load_explicit(&read->fetched, memory_order_relaxed));
     if (atomic_exchange_explicit(&read->fetched, 1, memory_order_acq_rel) == 1)
         go_on(read, worker);
     return FBY_OK;

@@ -101,6 +101,7 @@ struct fby__reader {
     const struct fby__read_shape *shape;   /* NULL = panels */
     /* owned */
     fby__read_worker *workers; /* n_workers; those of `shares_workers_of`, where that is given */
+    _Atomic uint32_t waits;    /* > 0: of the last reads, one had to wait for the storage. Relaxed */
     pthread_mutex_t lock;      /* guards the errors of reads */
     bool is_open;
 };
@@ -181,8 +182,16 @@ struct fby__read {
 fby_status fby__read_init(fby__read *read, fby__reader *reader, fby_error *err);
 void fby__read_fini(fby__read *read); /* not under way; zeroed is fine */
 
-/** Read the rows. Blocks only where the reader has no engine, and where pages have to be located. worker: whose scratch is used here. */
+enum { FBY__NO_WORKER = -1 };
+
+/**
+ * Read the rows. Blocks only where the reader has no engine, and where files have to be opened or pages located. worker: whose scratch is used
+ * here; FBY__NO_WORKER on a thread that is none of the pool's, where the sink is asked for room: all but the beginning is left to the pool.
+ */
 void fby__read_begin(fby__read *read, int worker);
+
+/** Does the storage let this reader wait? Then whoever begins reads should have nothing better to do. Threads: any. */
+static inline bool fby__reader_waits(const fby__reader *reader) { return atomic_load_explicit(&reader->waits, memory_order_relaxed) > 0; }
 
 /** Is column c of the reader in the block's file, and if not, which text does it have there? From reserve on. */
 const fby__file_column *fby__read_origin(const fby__read *read, uint32_t column);

@@ -27,6 +27,7 @@ typedef struct probe {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool is_done;
+    bool apart; /* begins on this thread, which is none of the pool's */
 } probe;
 
 static probe *probe_of(fby__read *read) { return FBY__TASK_OWNER(read, probe, read); }
@@ -143,7 +144,9 @@ static fby_status read_block(probe *p, const wanted *w, uint32_t n, uint32_t b, 
     p->read.block = b;
     p->read.hi = block->row_end - block->row_begin;
     p->task = (fby__task){.run = begin_task};
-    if (pool)
+    if (pool && p->apart)
+        fby__read_begin(&p->read, FBY__NO_WORKER);
+    else if (pool)
         fby__pool_submit(pool, &p->task);
     else
         begin_task(&p->task, 0);
@@ -199,12 +202,12 @@ static void rows_as_stored_are_finished_on_a_thread_of_the_pool(void **state)
     golden_path(path, "hdf5_helper/part_0.h5");
     wanted w = {.ds = open_path(path, NULL)};
     want(&w, 0, "x", FBY__PANEL_DENSE, FBY_INT32, 5);
-    for (int delayed = 0; delayed < 2; delayed++)
+    for (int way = 0; way < 4; way++)
         for (int k = 0; k < N_KINDS; k++) {
-            probe p = {.most = UINT64_MAX};
+            probe p = {.most = UINT64_MAX, .apart = way > 1, .asks = way > 1, .gives = true};
             if (!has_engine(KINDS[k]))
                 continue;
-            fby__io_fault fault = {.delay_max_ns = delayed ? 2000000 : 0};
+            fby__io_fault fault = {.delay_max_ns = way % 2 ? 2000000 : 0};
             fby__io_set_fault(&fault);
             assert_int_equal(read_block(&p, &w, 1, 0, KINDS[k]), FBY_OK);
             fby__io_set_fault(&(fby__io_fault){0});
@@ -218,6 +221,59 @@ static void rows_as_stored_are_finished_on_a_thread_of_the_pool(void **state)
                 assert_int_equal(x[i], x[0] + i);
             finish(&p);
         }
+    fby_dataset_close(w.ds);
+}
+
+/* Begun on a thread that has no scratch, a read is decoded by the pool, whether its bytes come at once or later. */
+static void a_read_may_begin_on_a_thread_that_decodes_nothing(void **state)
+{
+    (void)state;
+    char path[600];
+    golden_path(path, "loader/rows_zstd.parquet");
+    wanted w = {.ds = open_path(path, NULL)};
+    want(&w, 0, "id", FBY__PANEL_DENSE, FBY_INT64, 1);
+    want(&w, 1, "word", FBY__PANEL_BYTES, FBY_UINT8, 1);
+    for (int delayed = 0; delayed < 2; delayed++)
+        for (int k = 0; k < N_KINDS; k++) {
+            if (KINDS[k] == FBY__IO_KIND_COUNT || !has_engine(KINDS[k]))
+                continue;
+            probe p = {.capacity = 1, .most = UINT64_MAX, .apart = true, .asks = true, .gives = true};
+            fby__io_set_fault(&(fby__io_fault){.delay_max_ns = delayed ? 2000000 : 0});
+            assert_int_equal(read_block(&p, &w, 2, 0, KINDS[k]), FBY_OK);
+            assert_memory_equal(p.thread, "reads", 5);
+            assert_true(p.read.n_tasks > 0);
+            finish(&p);
+            p = (probe){.capacity = 1, .most = 10, .apart = true, .asks = true, .gives = true};
+            assert_int_equal(read_block(&p, &w, 2, 0, KINDS[k]), FBY_E_BUDGET);
+            finish(&p);
+            fby__io_set_fault(&(fby__io_fault){0});
+        }
+    fby_dataset_close(w.ds);
+}
+
+/* Neighbours in a file are read ahead by the kernel: one answer that comes at once does not say that the storage lets nobody wait. */
+static void a_reader_knows_whether_the_storage_lets_it_wait(void **state)
+{
+    (void)state;
+    char path[600];
+    golden_path(path, "hdf5_helper/part_0.h5");
+    wanted w = {.ds = open_path(path, NULL)};
+    want(&w, 0, "x", FBY__PANEL_DENSE, FBY_INT32, 5);
+    for (int k = 0; k < N_KINDS; k++) {
+        if (KINDS[k] == FBY__IO_KIND_COUNT || !has_engine(KINDS[k]))
+            continue;
+        for (int delayed = 0; delayed < 2; delayed++) { /* the first time, the file may be nowhere in memory */
+            probe p = {.most = UINT64_MAX};
+            assert_int_equal(read_block(&p, &w, 1, 0, KINDS[k]), FBY_OK);
+            finish(&p);
+            p = (probe){.most = UINT64_MAX};
+            fby__io_set_fault(&(fby__io_fault){.delay_max_ns = delayed ? 50000000 : 0});
+            assert_int_equal(read_block(&p, &w, 1, 0, KINDS[k]), FBY_OK);
+            fby__io_set_fault(&(fby__io_fault){0});
+            assert_int_equal(fby__reader_waits(&p.reader), delayed && KINDS[k] != FBY__IO_MMAP);
+            finish(&p);
+        }
+    }
     fby_dataset_close(w.ds);
 }
 
@@ -386,6 +442,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_as_stored_are_finished_on_a_thread_of_the_pool),
+        cmocka_unit_test(a_read_may_begin_on_a_thread_that_decodes_nothing),
+        cmocka_unit_test(a_reader_knows_whether_the_storage_lets_it_wait),
         cmocka_unit_test(a_panel_that_is_too_small_is_placed_again_or_refused_by_name),
         cmocka_unit_test(what_decoding_allocates_fits_the_account_or_is_refused_by_name),
         cmocka_unit_test(what_one_thread_has_room_for_several_have_too),

@@ -251,6 +251,17 @@ static bool phase_batches(const fby__epoch *epoch, uint32_t p, fby__plan_phase *
     return used;
 }
 
+uint64_t fby__mix_making_bytes(const fby__plan *plan)
+{
+    const fby__mix *mix = plan->mix;
+    uint64_t order = 0, list = 0;
+    for (uint32_t i = 0; i < mix->n; i++) {
+        order = fby__max_u64(order, fby__plan_making_bytes(mix->source[i]));
+        list = fby__min_u64(list + mix->passes[i] * fby__plan_most_phases(mix->source[i]) * sizeof(listed), UINT64_MAX / 8);
+    }
+    return fby__max_u64(order, list);
+}
+
 /* Those of a source in the rank's stream s, in order, so that each is looked for from the one before it on. */
 static void list_source(fby__epoch *epoch, uint32_t source, uint32_t s, listed *list)
 {

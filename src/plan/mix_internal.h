@@ -119,6 +119,8 @@ void fby__mix_destinations(const fby__epoch *epoch, uint32_t phase, uint32_t ite
 
 /* ---- mix_epoch.c ---- */
 
+/** As fby__plan_making_bytes: the order of one pass after the other is made, then the phases of all of them are put in order. */
+uint64_t fby__mix_making_bytes(const fby__plan *plan);
 fby_status fby__mix_epoch_create(const fby__plan *plan, uint64_t number, fby__epoch **out, fby_error *err);
 void fby__mix_epoch_destroy(fby__mix_epoch *mix); /* NULL is fine */
 /** walk: where the streams' walks are, one each, and then will be; NULL: they begin anew. */

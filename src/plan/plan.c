@@ -586,6 +586,8 @@ uint64_t fby__plan_most_phases(const fby__plan *plan) { return sizes_of(plan).ph
 
 uint64_t fby__plan_making_bytes(const fby__plan *plan)
 {
+    if (plan->mix)
+        return fby__mix_making_bytes(plan);
     /* Blocks of all ranks are put in order; of one rank, they are no more than what its order takes. */
     const uint64_t others = plan->world_size > 1 ? (plan->items.part + plan->streams) *
                                                        (sizeof(fby__plan_item) + (plan->slice_samples ? FBY__PLAN_ORDERED_BYTES : 0))

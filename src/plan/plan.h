@@ -346,7 +346,10 @@ bool fby__plan_has_destinations(const fby__plan *plan);
  * What an epoch takes, at most; passes of a mixture's sources but the first are in fby__plan_anew_bytes.
  */
 uint64_t fby__plan_epoch_bytes(const fby__plan *plan);
-/** And while one is made: the blocks of all ranks; and the orders of all of them for batches by rows, which are counted on every rank. */
+/**
+ * And while one is made, beside another such order: the blocks of all ranks; the orders of all of them for batches by rows, which are counted on
+ * every rank; of a mixture, the list of the phases of all passes.
+ */
 uint64_t fby__plan_making_bytes(const fby__plan *plan);
 /** The most batches that a phase of any epoch reaches into, where epochs have destinations. */
 uint64_t fby__plan_reach_limit(const fby__plan *plan);

@@ -98,9 +98,9 @@ static bool no_more(fby__allowance *allowance, size_t bytes)
 /* How many times as much as the largest of some epochs takes they are said to take; none takes more. */
 static double check(const fby__plan *plan, const char *kind)
 {
-    const uint64_t said = fby__plan_epoch_bytes(plan) + fby__plan_anew_bytes(plan), making = fby__plan_making_bytes(plan);
-    /* What is there meanwhile is no more than another order, but for the blocks of all ranks, and with batches by rows their orders. */
-    const size_t room = 2 * said + making + fby__plan_pool_bytes(plan);
+    const uint64_t one = fby__plan_epoch_bytes(plan), said = one + fby__plan_anew_bytes(plan);
+    /* What is there meanwhile is no more than another order and fby__plan_making_bytes; a mixture's other passes are made once. */
+    const size_t room = said + one + fby__plan_making_bytes(plan) + fby__plan_pool_bytes(plan);
     uint64_t most = 0;
     for (uint64_t number = 0; number < EPOCHS; number++) {
         fby__allowance all = {.left = room, .more = no_more};

@@ -238,6 +238,48 @@ static fby_status refuse_beside_kept(job *j, fby_error *err)
     return more == 0 ? j->status : refuse_kept(j, more, err);
 }
 
+/*
+ * Has every column one value in these rows, by metadata alone? An extent is only a claim: of 2^40 rows that nobody wrote, decoding and looking
+ * through the fill values would take hours.
+ */
+static bool is_one_row(const job *j, const fby__block *block, uint64_t begin, uint64_t end)
+{
+    const fby__column_reader *r = j->s->r;
+    fby__table *table;
+    if (!r->folds || fby__dataset_table(r->ds, block->file, &table, NULL) != FBY_OK) /* reading says why */
+        return false;
+    bool one = true;
+    for (uint32_t c = 0; c < r->n_columns && one; c++) {
+        fby__file_column at;
+        fby__leaf_bounds bounds;
+        fby__dataset_file_column(r->ds, block->file, &r->columns[c].in, &at);
+        if (at.origin != FBY__ORIGIN_LEAF)
+            continue;
+        table->ops->leaf_bounds(table, block->group, block->row_begin + begin, block->row_begin + end, at.leaf, &bounds);
+        one = bounds.one_value;
+    }
+    fby__table_unref(table);
+    return one;
+}
+
+static fby_status read_rows(job *j, fby_error *err)
+{
+    bool was_alone = false; /* with nothing of its own from rows before */
+    j->read.block = j->rows.block_number;
+    j->read.lo = j->rows.row;
+    j->read.hi = j->rows.row + j->rows.n;
+    j->n_handed = 0;
+    fby__read_begin(&j->read, j->worker);
+    while (j->lacks_room && !was_alone) {
+        was_alone = !wait_for_room(j);
+        fby__read_begin(&j->read, j->worker);
+    }
+    if (j->status == FBY_OK)
+        return FBY_OK;
+    *err = j->error;
+    return j->lacks_room ? refuse_beside_kept(j, err) : j->status;
+}
+
 static fby_status read_block(job *j, uint32_t b, fby_error *err)
 {
     const fby__column_reader *r = j->s->r;
@@ -248,26 +290,16 @@ static fby_status read_block(job *j, uint32_t b, fby_error *err)
     if (end > MAX_BLOCK_ROWS)
         return fby__fail(err, FBY_E_UNSUPPORTED, "a row group of %llu rows is more than the sample index holds",
                          (unsigned long long)(block->row_end - block->row_begin));
-    for (uint64_t row = begin; row < end; row += AT_ONCE_ROWS) {
-        j->rows = (fby__scan_rows){b, block, row, fby__min_u64(AT_ONCE_ROWS, end - row), row == begin};
-        j->read.block = b;
-        j->read.lo = row;
-        j->read.hi = row + j->rows.n;
-        j->n_handed = 0;
-        bool was_alone = false; /* with nothing of its own from rows before */
-        fby__read_begin(&j->read, j->worker);
-        while (j->lacks_room && !was_alone) {
-            was_alone = !wait_for_room(j);
-            fby__read_begin(&j->read, j->worker);
-        }
-        if (j->status != FBY_OK) {
-            *err = j->error;
-            return j->lacks_room ? refuse_beside_kept(j, err) : j->status;
-        }
+    const bool folded = is_one_row(j, block, begin, end);
+    for (uint64_t row = begin, n; row < end; row += n) {
+        n = folded ? end - row : fby__min_u64(AT_ONCE_ROWS, end - row);
+        const bool one = folded || (n < end - begin && is_one_row(j, block, row, row + n));
+        j->rows = (fby__scan_rows){b, block, row, one ? 1 : n, one ? n : 1, row == begin};
+        FBY__TRY(read_rows(j, err));
         fby__allowance *before = begin_hook(j);
         FBY__TRY(end_hook(j, before, r->rows ? r->rows(r->user, j->local, &j->rows, err) : FBY_OK, err));
         pthread_mutex_lock(&j->s->lock);
-        j->s->rows_seen += j->rows.n;
+        j->s->rows_seen += n;
         pthread_mutex_unlock(&j->s->lock);
     }
     fby__allowance *before = begin_hook(j);

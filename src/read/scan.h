@@ -17,12 +17,14 @@ typedef struct fby__read_column {
     fby__panel_layout layout; /* points to panel_column: a column does not move */
 } fby__read_column;
 
-/** Rows [row, row + n) of a block, counted from the block's first. */
+/** Rows [row, row + n * times) of a block, counted from the block's first. */
 typedef struct fby__scan_rows {
     uint32_t block_number;
     const fby__block *block;
-    uint64_t row, n;
-    bool first; /* of the block */
+    uint64_t row;
+    uint64_t n;     /* that are handed over */
+    uint64_t times; /* 1; more: n is 1, and all of them are as that row */
+    bool first;     /* of the block */
 } fby__scan_rows;
 
 /** What to read, and who gets it. Hooks run on any of the threads; those of one block on one of them, in order. */
@@ -36,6 +38,7 @@ typedef struct fby__column_reader {
     void *progress_user;
     void *user;
     size_t local_bytes; /* of memory of each thread, zeroed, handed to its hooks */
+    bool folds;         /* rows of which nothing is stored may be handed over as one. Else `times` is 1 */
     /** Which rows of a block are wanted; false: none of them. NULL = all. */
     bool (*wanted)(void *user, uint32_t block, uint64_t *out_begin, uint64_t *out_end);
     /** One column of those rows: a panel; or NULL, and then the same text in every row, or NULL = missing in every row. */

@@ -129,7 +129,8 @@ static bool key_of(const fby__read_column *c, const fby__panel *p, uint64_t r, c
     return p->valid[r];
 }
 
-static fby_status key_flags(local *w, const fby__read_column *c, uint32_t number, const fby__panel *p, uint8_t *flags, fby_error *err)
+static fby_status key_flags(local *w, const fby__read_column *c, uint32_t number, const fby__panel *p, uint64_t times, uint8_t *flags,
+                            fby_error *err)
 {
     fby__buf *last = &w->keys[number].bytes;
     const uint8_t *key, *before = last->data;
@@ -146,7 +147,7 @@ static fby_status key_flags(local *w, const fby__read_column *c, uint32_t number
         if (w->seen && !same && !null)
             fby__seen_run(w->seen, key, n);
         if (w->seen && !w->seen->full)
-            w->seen->found.rows++;
+            w->seen->found.rows += times;
         before = key;
         n_before = n;
         null_before = null;
@@ -268,7 +269,7 @@ static fby_status flag_column(void *user, void *memory, const fby__scan_rows *ro
     if (!p)
         return flag_constant(w, c, constant, rows->n, w->flags.data, err);
     switch (c->as) {
-    case FBY__READ_KEY: return key_flags(w, c, number, p, w->flags.data, err);
+    case FBY__READ_KEY: return key_flags(w, c, number, p, rows->times, w->flags.data, err);
     case FBY__READ_TIME: (fby__dtype_is_float(c->layout.dtype) ? time_flags_float : time_flags)(w, p, s->opts->step, w->flags.data); break;
     default: missing_flags(c, p, w->flags.data); break;
     }
@@ -307,12 +308,12 @@ static fby_status collect(void *user, void *memory, const fby__scan_rows *rows, 
         if (groups)
             return no_key(s, rows->block, row, err);
         if (f->n_missing && f->missing[f->n_missing - 1].end == row) {
-            f->missing[f->n_missing - 1].end++;
+            f->missing[f->n_missing - 1].end += (uint32_t)rows->times;
             continue;
         }
         if (fby__grow((void **)&f->missing, &f->cap_missing, f->n_missing + 1, sizeof *f->missing) != 0)
             return fby__fail_nomem(err, "the samples");
-        f->missing[f->n_missing++] = (interval){row, row + 1};
+        f->missing[f->n_missing++] = (interval){row, row + (uint32_t)rows->times};
     }
     return FBY_OK;
 }
@@ -519,6 +520,7 @@ fby_status fby__samples_scan(fby__sample_base *base, const fby_samples_opts *opt
                                                          .progress = opts->progress,
                                                          .progress_user = opts->progress_user,
                                                          .user = &s,
+                                                         .folds = !opts->time, /* of which one value is no series */
                                                          .local_bytes = sizeof(local),
                                                          .column = flag_column,
                                                          .rows = collect,

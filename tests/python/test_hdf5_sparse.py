@@ -53,3 +53,49 @@ def test_a_name_of_a_missing_row_is_that_of_the_first(tmp_path):
     with fb.open(tmp_path / "x.h5", cache_dir="") as ds, pytest.raises(fb.DataError, match="in row 500 "):
         for _ in ds.rows().loader({"x": fb.col("x", dtype="int32")}, batch_size=1000, shuffle=False, framework="numpy"):
             pass
+
+
+def test_keys_that_were_never_written_are_runs_however_many_there_are(tmp_path, run_python):
+    """2^40 rows of which 5 are stored: what is known from metadata alone is not decoded, which would take hours."""
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        k = f.create_dataset("k", (1 << 40,), "i4", chunks=(1 << 16,), fillvalue=7)
+        x = f.create_dataset("x", (1 << 40,), "f4", chunks=(1 << 16,), fillvalue=float("nan"))
+        f.create_dataset("c", (1 << 40,), "i2")  # contiguous, and not there
+        k[5 << 30 : (5 << 30) + 5] = [1, 1, 2, 2, 2]
+        x[1 << 33 : (1 << 33) + 50] = np.arange(50)
+    done = run_python(
+        """
+        import sys
+        import forebay as fb
+
+        ds = fb.open(sys.argv[1], cache_dir="")
+        missing = ds.windows(10, drop_missing="x")
+        print(len(ds.groups("k")), len(ds.windows(4, by="k")), len(ds.groups(["k", "c"])), len(ds.groups("c")), len(missing), len(missing.limit(3)))
+        """,
+        tmp_path / "x.h5",
+    )
+    assert [int(n) for n in done.stdout.split()] == [4, (5 << 30) - 3 + (1 << 40) - (5 << 30) - 5 - 3, 4, 1, 41, 3]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_groups_and_windows_are_those_of_the_values(tmp_path, seed):
+    """Stored chunks among absent ones, in blocks that are scanned in several steps."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 5_000_000))
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        options = {"chunks": (int(rng.integers(1000, 200_000)),)} if seed else {}
+        k = f.create_dataset("k", (n,), "i1", fillvalue=3, **options)
+        x = f.create_dataset("x", (n,), "f4", chunks=(int(rng.integers(1000, 200_000)),), fillvalue=float("nan") if seed % 2 else 1)
+        for _ in range(int(rng.integers(0, 5)) if seed else 0):
+            lo = int(rng.integers(n))
+            k[lo : lo + 2000] = np.sort(rng.integers(2, 5, len(k[lo : lo + 2000])))
+            lo = int(rng.integers(n))
+            x[lo : lo + 3000] = 1
+        key, missing = k[...], np.isnan(x[...])
+    begins = np.flatnonzero(np.r_[True, key[1:] != key[:-1]])
+    breaks = np.unique(np.r_[begins, np.flatnonzero(missing[1:] != missing[:-1]) + 1, n])
+    stretches = [b - a for a, b in zip(breaks[:-1], breaks[1:], strict=True) if not missing[a]]
+    with fb.open(tmp_path / "x.h5", cache_dir="") as ds:
+        assert len(ds.groups("k")) == len(begins)
+        assert len(ds.windows(7, by="k")) == sum(max(0, r - 6) for r in np.diff(np.r_[begins, n]))
+        assert len(ds.windows(7, by="k", drop_missing="x")) == sum(max(0, r - 6) for r in stretches)

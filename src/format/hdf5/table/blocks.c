@@ -290,11 +290,13 @@ void fby__h5_leaf_bounds(const fby__table *base, uint32_t group, uint64_t row_be
         out->compressed_bytes = bytes;
         out->scratch_bytes = add_capped(slab, fby__h5_helper_bytes(s, slab));
     } else if (s->layout == FBY__H5_CONTIGUOUS) {
-        out->compressed_bytes = s->data_offset == FBY__H5_UNDEFINED ? 0 : bytes;
+        out->one_value = s->data_offset == FBY__H5_UNDEFINED;
+        out->compressed_bytes = out->one_value ? 0 : bytes;
     } else if (s->layout == FBY__H5_CHUNKED) {
         uint64_t lo[FBY__H5_MAX_RANK], hi[FBY__H5_MAX_RANK], chunk = chunk_bytes(s);
         touched_box(s, row_begin, row_end, lo, hi);
         touched t = sum_box(s, lo, hi);
+        out->one_value = t.n == 0;
         out->compressed_bytes = t.stored;
         out->uncompressed_bytes = fby__h5_mul_capped(t.n, chunk);
         out->scratch_bytes = fby__h5_mul_capped(chunk, 1 + fby__filters_buffers(s->filters, s->n_filters));

@@ -183,7 +183,7 @@ static void refuse_batch(fby_loader *l, fby__flight *f)
 {
     fby_error err = {.file_offset = -1};
     const char *file = file_of(l, f);
-    char where[600] = "";
+    char where[600] = "", fewer[64] = "";
     const uint64_t budget = l->memory.budget_bytes, size = fby__epoch_batch_size(l->schedule.epoch, f->index);
     const bool in_pieces = !f->lacks.placed && f->lacks.samples < size; /* the rest is estimated, and all of it is there twice in the end */
     const uint64_t all = f->lacks.placed ? f->lacks.placed : (uint64_t)((double)f->lacks.bytes / (double)f->lacks.samples * (double)size);
@@ -191,14 +191,15 @@ static void refuse_batch(fby_loader *l, fby__flight *f)
     const uint64_t would_do = fby__loader_budget_for(l, needs);
     if (file)
         (void)snprintf(where, sizeof where, "'%.500s': ", file);
+    if (l->config.batch_size > 1)
+        (void)snprintf(fewer, sizeof fewer, "lower batch_size (now %llu), or ", (unsigned long long)l->config.batch_size);
     (void)fby__fail(
         &err, FBY_E_BUDGET,
         "%soutput '%s': the values of batch %llu (%llu samples) take %s%llu bytes (%.1f MiB), which the memory budget of %llu bytes "
-        "(%.1f MiB) has no room for beside the blocks that they come from: lower batch_size (now %llu), or raise memory to %llu "
-        "bytes (%.1f MiB)",
+        "(%.1f MiB) has no room for beside the blocks that they come from: %sraise memory to %llu bytes (%.1f MiB)",
         where, l->outputs.shape->outputs[f->lacks.output].name, (unsigned long long)f->index, (unsigned long long)size,
-        in_pieces ? "about " : "", (unsigned long long)all, MIB(all), (unsigned long long)budget, MIB(budget),
-        (unsigned long long)l->config.batch_size, (unsigned long long)would_do, MIB(would_do));
+        in_pieces ? "about " : "", (unsigned long long)all, MIB(all), (unsigned long long)budget, MIB(budget), fewer,
+        (unsigned long long)would_do, MIB(would_do));
     fby__flight_fail_locked(l, f, &err);
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define BATCH_ROWS 16384u
+#define FEWER 128u /* times, where so many rows at once do not fit the budget */
 #define BATCH_VALUES ((uint64_t)1 << 22)
 #define MAX_COLUMNS ((size_t)1 << 20)
 
@@ -185,9 +186,8 @@ static fby_status take_batches(const reading *r, fby_loader *l, fby_error *err)
     }
 }
 
-/* All rows in file order. */
-static fby_status read_rows(const reading *r, const fby_output *outputs, size_t n_outputs, uint64_t batch_rows, int n_threads,
-                            fby_error *err)
+static fby_status read_batches(const reading *r, const fby_output *outputs, size_t n_outputs, uint64_t batch_rows, int n_threads,
+                               fby_error *err)
 {
     const fby_loader_opts opts = {FBY_LOADER_SIZES,         .outputs = outputs,          .n_outputs = n_outputs,
                                   .batch_size = batch_rows, .shuffle = FBY_SHUFFLE_NONE, .tail = FBY_TAIL_KEEP,
@@ -196,6 +196,16 @@ static fby_status read_rows(const reading *r, const fby_output *outputs, size_t 
     FBY__TRY(fby__table_loader_open(r->scope, r->key.ds, &opts, &l, err));
     fby_status status = take_batches(r, l, err);
     fby__table_loader_close(r->scope, l);
+    return status;
+}
+
+/* All rows in file order. How many come at once no caller says: fewer, and again from the first on, before a budget is refused. */
+static fby_status read_rows(const reading *r, const fby_output *outputs, size_t n_outputs, uint64_t batch_rows, int n_threads,
+                            fby_error *err)
+{
+    fby_status status;
+    while ((status = read_batches(r, outputs, n_outputs, batch_rows, n_threads, err)) == FBY_E_BUDGET && batch_rows > 1)
+        batch_rows = fby__max_u64(1, batch_rows / FEWER);
     return status;
 }
 

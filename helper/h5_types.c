@@ -196,7 +196,11 @@ static int described_bytes(work *w, hid_t type, int depth, size_t *out)
     *out = H5Tget_size(type);
     switch (H5Tget_class(type)) {
     case H5T_INTEGER:
-    case H5T_BITFIELD: *out = integer_bytes(*out); break;
+    case H5T_BITFIELD:
+        *out = integer_bytes(*out);
+        if (*out > FBY__H5P_MAX_INTEGER_BYTES)
+            return fail(w, FBY__H5P_UNSUPPORTED, "integers of %zu bytes", *out);
+        break;
     case H5T_FLOAT: *out = float_bytes(float_form(type)); break;
     case H5T_STRING: *out = H5Tis_variable_str(type) > 0 ? FBY__H5P_VLEN_BYTES : *out; break;
     case H5T_VLEN:

@@ -202,3 +202,15 @@ def test_types_that_only_the_helper_reads(tmp_path, helper):
         assert list(ds.read("/references")) == ["/x", "/", ""]
         assert not ds.contents()["/references"].direct
         files.assert_same(ds.read("/x"), files.numbers("<i4", (N,), 1), "/x")
+
+
+def test_integers_of_thousands_of_bytes_are_left_out_by_name(tmp_path, helper):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        kind = h5py.h5t.STD_I64LE.copy()
+        kind.set_size(9000)
+        kind.set_precision(65535)
+        h5py.h5d.create(file.id, b"wide", kind, h5py.h5s.create_simple((5,)))
+        file["x"] = np.arange(5.0)
+    with fb.open(tmp_path / "x.h5", cache_dir="") as ds:
+        (note,) = ds.notes
+        assert "'wide' is left out" in note and "integers of 9000 bytes" in note

@@ -134,7 +134,7 @@ static fby_status get_float(parser *p, fby__h5_type *t)
 static fby_status get_integer(parser *p, fby__h5_type *t)
 {
     FBY__TRY(get_bool(p, &t->is_signed));
-    if (t->bytes > UINT16_MAX / 8)
+    if (t->bytes > FBY__H5P_MAX_INTEGER_BYTES)
         return nonsense(p, "an integer type");
     t->bit_precision = (uint16_t)(8 * t->bytes);
     return FBY_OK;

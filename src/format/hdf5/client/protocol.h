@@ -55,12 +55,13 @@
 #define FBY__H5P_FD 3              /* the program's end of the socket pair */
 #define FBY__H5P_MAGIC 0x35484246u /* "FBH5" */
 #define FBY__H5P_VERSION 5u
-#define FBY__H5P_MAX_RANK 32            /* H5S_MAX_RANK */
-#define FBY__H5P_MAX_PATH 4096u         /* of a file, with the NUL */
-#define FBY__H5P_MAX_OBJECT_PATH 65536u /* with the NUL; also of a name */
-#define FBY__H5P_MAX_FOLDERS 65536u     /* their names, each with its NUL */
-#define FBY__H5P_MAX_DEPTH 32           /* nesting of types */
-#define FBY__H5P_VLEN_BYTES 16u         /* of a value of variable length */
+#define FBY__H5P_MAX_RANK 32             /* H5S_MAX_RANK */
+#define FBY__H5P_MAX_PATH 4096u          /* of a file, with the NUL */
+#define FBY__H5P_MAX_OBJECT_PATH 65536u  /* with the NUL; also of a name */
+#define FBY__H5P_MAX_FOLDERS 65536u      /* their names, each with its NUL */
+#define FBY__H5P_MAX_DEPTH 32            /* nesting of types */
+#define FBY__H5P_MAX_INTEGER_BYTES 8191u /* its bits are counted in 16 of them */
+#define FBY__H5P_VLEN_BYTES 16u          /* of a value of variable length */
 #define FBY__H5P_MAX_GROUP_DEPTH 256
 #define FBY__H5P_MAX_ENTRIES (4u << 20)
 #define FBY__H5P_MAX_DESCRIPTION ((uint64_t)1 << 30)

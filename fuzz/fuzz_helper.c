@@ -5,7 +5,8 @@
  * 8 bytes), and requests of 20 bytes for objects that the file has. Requests for a file as it is run here. With patches, libhdf5 may crash,
  * which in the program is contained: those run in a fork, whose end is told apart by whose code is innermost on the stack. Nobody's,
  * the helper's own or the client's (whatever the helper answers, the client must be able to take apart) is a finding, libhdf5's is none.
- * Like the program, a fork serves on until it ends, for some inputs at most: forking takes longer than an input.
+ * Like the program, a fork serves on until it ends, for some inputs at most: forking takes longer than an input. A changed file is opened anew,
+ * and what it does is mostly libhdf5's: of libFuzzer's inputs, one of HOSTILE_EVERY has its patches put in.
  *
  * Correct is an answer of the protocol to every request that makes sense.
  */
@@ -26,7 +27,16 @@ __attribute__((visibility("default"))) void __asan_on_error(void);
 uint8_t *helper_counters(size_t *out_n); /* helper_under_test.c */
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 
-enum { PATCH = 11, REQUEST = 20, MAX_REQUESTS = 8, MAX_OBJECTS = 64, MAX_RESULT = 1 << 24, CPU_SECONDS = 20, FORK_INPUTS = 100 };
+enum {
+    PATCH = 11,
+    REQUEST = 20,
+    MAX_REQUESTS = 8,
+    MAX_OBJECTS = 64,
+    MAX_RESULT = 1 << 24,
+    CPU_SECONDS = 20,
+    FORK_INPUTS = 100,
+    HOSTILE_EVERY = 8
+};
 enum { FINE, OURS = 101, OF_LIBHDF5 = 102 }; /* how a fork ends */
 enum { PROMISED = 1, ANYWHERE = 2, RAW = 4, SHORT = 8, OTHER_FILE = 16, NO_OBJECT = 32, WRONG_SIZE = 64, FAR = 128 };
 
@@ -45,6 +55,7 @@ typedef struct object {
 /* A golden file, where it may be changed, and what is in it. */
 typedef struct subject {
     char path[512]; /* of the copy */
+    int fd;         /* of that */
     uint8_t *data;
     size_t n;
     object objects[MAX_OBJECTS];
@@ -329,14 +340,38 @@ static void ask_in_a_fork(const subject *s, const uint8_t *data, size_t n)
 
 /* ---- the files ---- */
 
-/* With a time of its own each: the helper keeps files open that are as they were, and a clock's tick is longer than an input. */
-static int write_whole(const char *path, const uint8_t *data, size_t n)
+/* Gives the copy a time of its own: the helper keeps files open that are as they were, and a clock's tick is longer than an input. */
+static void touch(const subject *s)
 {
     static time_t time;
     const struct timespec times[2] = {{.tv_sec = ++time}, {.tv_sec = time}};
-    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    const bool whole = fd >= 0 && write(fd, data, n) == (ssize_t)n && futimens(fd, times) == 0;
-    return fd >= 0 && close(fd) == 0 && whole ? 0 : -1;
+    if (futimens(s->fd, times) != 0)
+        abort();
+}
+
+/* The patches put in, or taken out again. */
+static void patch(const subject *s, const uint8_t *patches, size_t n_patches, bool in)
+{
+    for (const uint8_t *p = patches; p < patches + n_patches * PATCH; p += PATCH) {
+        const size_t at = (p[0] | (size_t)p[1] << 8) % s->n, wanted = p[2] % 8u + 1, n = wanted < s->n - at ? wanted : s->n - at;
+        if (pwrite(s->fd, in ? p + 3 : s->data + at, n, (off_t)at) != (ssize_t)n)
+            abort();
+    }
+    touch(s);
+}
+
+/* Are the input's patches put in? All of those that are replayed. */
+static bool is_hostile(const uint8_t *data, size_t size)
+{
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+    uint32_t sum = 0;
+    for (size_t i = 0; i < size; i++)
+        sum = sum * 31 + data[i];
+    return sum / 16 % HOSTILE_EVERY == 0;
+#else
+    (void)data, (void)size;
+    return true;
+#endif
 }
 
 static void list_objects(subject *s)
@@ -392,8 +427,10 @@ static void start(void)
         (void)close(golden);
         (void)close(fd);
         (void)snprintf(s->path, sizeof s->path, "%s/%u.h5", folder, i);
-        if (!s->data || write_whole(s->path, s->data, s->n) != 0)
+        s->fd = open(s->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        if (!s->data || s->fd < 0 || write(s->fd, s->data, s->n) != (ssize_t)s->n)
             abort(); /* no golden files, or nowhere to write: the target would test nothing */
+        touch(s);
         list_objects(s);
     }
 }
@@ -405,24 +442,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 2)
         return 0;
     subject *s = &subjects[data[0] % N_FILES];
-    const size_t n_patches = data[1] % 16u;
-    data += 2;
-    size -= 2;
-    if (n_patches == 0) {
+    const bool hostile = data[1] % 16u != 0 && is_hostile(data, size);
+    const size_t asked = data[1] % 16u, n_patches = asked < (size - 2) / PATCH ? asked : (size - 2) / PATCH;
+    const uint8_t *patches = data + 2;
+    data = patches + n_patches * PATCH;
+    size -= 2 + n_patches * PATCH;
+    if (!hostile) {
         ask_all(s, data, size);
         return 0;
     }
-    uint8_t *changed = malloc(s->n);
-    if (!changed)
-        return 0;
-    memcpy(changed, s->data, s->n);
-    for (size_t i = 0; i < n_patches && size >= PATCH; i++, data += PATCH, size -= PATCH) {
-        const size_t at = (data[0] | (size_t)data[1] << 8) % s->n, n = data[2] % 8u + 1;
-        memcpy(changed + at, data + 3, n < s->n - at ? n : s->n - at);
-    }
-    if (write_whole(s->path, changed, s->n) == 0)
-        ask_in_a_fork(s, data, size);
-    (void)write_whole(s->path, s->data, s->n);
-    free(changed);
+    patch(s, patches, n_patches, true);
+    ask_in_a_fork(s, data, size);
+    patch(s, patches, n_patches, false);
     return 0;
 }

@@ -127,10 +127,10 @@ static void put(fby__chosen *c, uint64_t i, uint64_t value)
         low[1] |= part >> (64 - shift);
 }
 
-fby_status fby__choice_set(fby__choice *choice, const fby_samples *s, uint32_t b, const uint16_t *counts, fby_error *err)
+fby_status fby__choice_set(fby__choice *choice, const fby_samples *s, uint32_t b, const uint16_t *counts, uint64_t n, fby_error *err)
 {
-    uint64_t n = counts ? fby__samples_of_block(s, b) : 0, total = 0, below = 0, at = 0;
-    bool all = counts && (!s->choice || !s->choice->blocks[b].some);
+    uint64_t total = 0, below = 0, at = 0;
+    bool all = counts && n == fby__samples_of_block(s, b) && (!s->choice || !s->choice->blocks[b].some);
     for (uint64_t i = 0; i < n; i++) {
         total += counts[i];
         all &= counts[i] == 1;

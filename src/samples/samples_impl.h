@@ -164,11 +164,11 @@ fby__choice *fby__choice_create(uint32_t n_blocks); /* every block: all, once; N
 fby__choice *fby__choice_ref(fby__choice *c);
 void fby__choice_unref(fby__choice *c); /* NULL is fine */
 /**
- * Set block b of a new choice: sample i of s, i < fby__samples_of_block(s, b), is to come counts[i] times. s may be a choice itself.
- * counts NULL: none is in. Blocks that are not set hold what the view holds.
+ * Set block b of a new choice: sample i of s, i < n ≤ fby__samples_of_block(s, b), is to come counts[i] times, and those behind are not in. s may
+ * be a choice itself. Blocks that are not set hold what the view holds.
  * Blocks may be set by several threads at once. FBY_E_NOMEM; FBY_E_UNSUPPORTED: more than FBY__MAX_CHOSEN.
  */
-fby_status fby__choice_set(fby__choice *c, const fby_samples *s, uint32_t b, const uint16_t *counts, fby_error *err);
+fby_status fby__choice_set(fby__choice *c, const fby_samples *s, uint32_t b, const uint16_t *counts, uint64_t n, fby_error *err);
 /** Entry i of a block's list; and its low bits alone. */
 uint64_t fby__chosen_at(const fby__chosen *c, uint64_t i);
 uint64_t fby__chosen_low_part(const fby__chosen *c, uint64_t i);

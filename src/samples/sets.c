@@ -23,7 +23,7 @@ fby_status fby__sample_counts_init(fby__sample_counts *c, const fby_samples *s, 
         return fby__fail_nomem(err, "the chosen samples");
     for (uint32_t b = 0; b < n_blocks; b++) /* those without a sample of s are not visited, and not chosen anew */
         if (fby__samples_of_block(s, b) == 0)
-            FBY__TRY(fby__choice_set(c->choice, s, b, NULL, err));
+            FBY__TRY(fby__choice_set(c->choice, s, b, NULL, 0, err));
     return FBY_OK;
 }
 
@@ -60,7 +60,7 @@ fby_status fby__sample_counts_put(fby__sample_counts *c, uint32_t b, uint64_t i,
 fby_status fby__sample_counts_close(fby__sample_counts *c, uint32_t b, fby_error *err)
 {
     uint16_t *counts = atomic_load_explicit(&c->blocks[b], memory_order_acquire);
-    fby_status status = fby__choice_set(c->choice, c->s, b, counts, err);
+    fby_status status = fby__choice_set(c->choice, c->s, b, counts, counts ? fby__samples_of_block(c->s, b) : 0, err);
     fby__free(counts);
     atomic_store_explicit(&c->blocks[b], NULL, memory_order_relaxed);
     return status;

@@ -533,7 +533,7 @@ static fby_status cut_blocks(cutting *c, fby__sample_base *base, const fby_sampl
             continue;
         FBY__TRY(cut_block(c, block, &goes_on, err));
         if (choice) {
-            FBY__TRY(fby__choice_set(choice, s, b, c->counts + base->groups[b].skip, err));
+            FBY__TRY(fby__choice_set(choice, s, b, c->counts + base->groups[b].skip, fby__samples_of_block(s, b), err));
             continue;
         }
         fby__block_groups *g = &base->groups[b];

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/cancel.h"
+#include "base/checked.h"
 #include "base/random.h"
 #include "base/sort.h"
 
@@ -11,7 +12,7 @@
 /* ---- limits ---- */
 
 /* D. E. Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S: each of `left` samples is taken with chance wanted / left. */
-static fby_status choose_some(fby__sample_counts *c, const fby_samples *s, uint64_t wanted, bool random, uint64_t seed, fby_error *err)
+static fby_status choose_some(fby__sample_counts *c, const fby_samples *s, uint64_t wanted, uint64_t seed, fby_error *err)
 {
     fby__random draw = {.key = seed, .stream = 0x4c494d4954}; /* "LIMIT" */
     uint64_t left = fby_samples_count(s);
@@ -19,13 +20,35 @@ static fby_status choose_some(fby__sample_counts *c, const fby_samples *s, uint6
         uint64_t n = fby__samples_of_block(s, b);
         FBY__TRY(fby__cancel_check(err));
         for (uint64_t i = 0; i < n && wanted > 0; i++, left--) {
-            if (random && fby__random_below(&draw, left) >= wanted)
+            if (fby__random_below(&draw, left) >= wanted)
                 continue;
             FBY__TRY(fby__sample_counts_put(c, b, i, 1, err));
             wanted--;
         }
         if (n)
             FBY__TRY(fby__sample_counts_close(c, b, err));
+    }
+    return FBY_OK;
+}
+
+/* Of the block in which they end, what it has of them: the rest of it may be far larger. */
+static fby_status choose_first(fby__sample_counts *c, const fby_samples *s, uint64_t wanted, fby_error *err)
+{
+    for (uint32_t b = 0; b < fby__dataset_block_count(s->base->ds); b++) {
+        const uint64_t n = fby__min_u64(fby__samples_of_block(s, b), wanted);
+        const bool some = s->choice && s->choice->blocks[b].some;
+        FBY__TRY(fby__cancel_check(err));
+        wanted -= n;
+        if (n == fby__samples_of_block(s, b) && !some)
+            continue; /* all of it, as it was made */
+        uint16_t *counts = fby__malloc((size_t)n * sizeof *counts);
+        if (!counts)
+            return fby__fail_nomem(err, "the chosen samples");
+        for (uint64_t i = 0; i < n; i++)
+            counts[i] = 1;
+        fby_status status = fby__choice_set(c->choice, s, b, counts, n, err);
+        fby__free(counts);
+        FBY__TRY(status);
     }
     return FBY_OK;
 }
@@ -40,7 +63,7 @@ fby_status fby_samples_limit(const fby_samples *samples, uint64_t n, bool random
     FBY__TRY(fby__samples_choosing_begin(&scope, samples, err));
     fby_status status = fby__sample_counts_init(&counts, samples, err);
     if (status == FBY_OK)
-        status = choose_some(&counts, samples, n, random, seed, err);
+        status = random ? choose_some(&counts, samples, n, seed, err) : choose_first(&counts, samples, n, err);
     if (status == FBY_OK)
         status = fby__sample_counts_choose(&counts, "the limit", "", out, err);
     fby__sample_counts_fini(&counts);

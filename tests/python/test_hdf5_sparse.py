@@ -99,3 +99,13 @@ def test_groups_and_windows_are_those_of_the_values(tmp_path, seed):
         assert len(ds.groups("k")) == len(begins)
         assert len(ds.windows(7, by="k")) == sum(max(0, r - 6) for r in np.diff(np.r_[begins, n]))
         assert len(ds.windows(7, by="k", drop_missing="x")) == sum(max(0, r - 6) for r in stretches)
+
+
+def test_the_first_of_very_many_rows_take_little_memory(tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f.create_dataset("x", (1 << 40,), "f4", chunks=(1024,), fillvalue=3)
+    with fb.open(tmp_path / "x.h5", cache_dir="", memory="16MiB") as ds:
+        first = ds.rows().limit(10)
+        with first.loader(batch_size=16, shuffle=False, framework="numpy", memory="64MiB") as loader:
+            (batch,) = loader
+        assert len(first) == 10 and batch["x"].tolist() == [3] * 10

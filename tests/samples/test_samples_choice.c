@@ -35,7 +35,7 @@ static fby_samples *choose(const fby_samples *s, fby__random *r, uint64_t rare, 
             for (uint16_t k = 0; k < counts[i]; k++)
                 rows[n++] = row + fby__dataset_block(fby__samples_dataset(s), b)->first_row;
         }
-        assert_int_equal(fby__choice_set(choice, s, b, counts, NULL), FBY_OK);
+        assert_int_equal(fby__choice_set(choice, s, b, counts, fby__samples_of_block(s, b), NULL), FBY_OK);
         free(counts);
     }
     assert_int_equal(fby__samples_choose(s, choice, &chosen, NULL), FBY_OK);
@@ -95,7 +95,7 @@ static void choices_with_equal_counts_are_told_apart(void **state)
         uint16_t *counts = calloc(BLOCKS[k], sizeof *counts);
         for (uint64_t i = 0; i < fby__samples_of_block(a, k); i++)
             counts[i] = 1;
-        assert_int_equal(fby__choice_set(other, all, k, counts, NULL), FBY_OK);
+        assert_int_equal(fby__choice_set(other, all, k, counts, fby__samples_of_block(all, k), NULL), FBY_OK);
         free(counts);
     }
     assert_int_equal(fby__samples_choose(all, other, &c, NULL), FBY_OK);

@@ -19,8 +19,13 @@ bool fby__account_allowance_more(fby__allowance *allowance, size_t bytes)
     const size_t got = fby__account_try_charge(a->account, step) ? step : fby__account_try_charge(a->account, lacks) ? lacks : 0;
     a->charged_bytes += got;
     allowance->left += got;
-    if (!got)
+    if (!got) {
+        fby__account_stats now;
+        fby__account_stats_of(a->account, &now);
         a->lacked_bytes = lacks;
+        a->at_lack.own = a->charged_bytes;
+        a->at_lack.all = now.charged_bytes;
+    }
     return got > 0;
 }
 
@@ -45,11 +50,15 @@ void fby__account_scope_begin(fby__account_scope *scope, fby__account *account)
     scope->before = fby__alloc_within(&scope->own.allowance);
 }
 
-/* What all of the work lacks, if the rest of it takes as much as what is done. */
+/* What all of the work lacks beside what is charged now, if the rest of it takes as much as what is done. */
 static uint64_t lacking(const fby__account_scope *scope)
 {
-    const double rest = scope->done > 0 ? (double)scope->own.charged_bytes * (1 / scope->done - 1) : 0;
-    return scope->own.lacked_bytes + (rest > 0 && rest < 1e18 ? (uint64_t)rest : 0);
+    const fby__account_allowance *a = &scope->own;
+    fby__account_stats now;
+    fby__account_stats_of(a->account, &now);
+    const double rest = scope->done > 0 ? (double)(a->at_lack.own + a->lacked_bytes) * (1 / scope->done - 1) : 0;
+    const uint64_t freed = a->at_lack.all - fby__min_u64(a->at_lack.all, now.charged_bytes);
+    return freed + a->lacked_bytes + (rest > 0 && rest < 1e18 ? (uint64_t)rest : 0);
 }
 
 fby_status fby__account_scope_end(fby__account_scope *scope, fby_status status, const char *what, fby_error *err)

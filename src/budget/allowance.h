@@ -17,6 +17,9 @@ typedef struct fby__account_allowance {
     size_t step_bytes;     /* asked for at once, while there is room */
     size_t charged_bytes;  /* of the account: of what was allocated, and of what is left */
     size_t lacked_bytes;   /* the account said no: what there was no room for; 0 = it never did */
+    struct {
+        uint64_t own, all;
+    } at_lack; /* what this allowance and the whole account had charged then: by the time of the message much of it is freed */
 } fby__account_allowance;
 
 void fby__account_allowance_init(fby__account_allowance *a, fby__account *account, size_t step_bytes);

@@ -269,3 +269,23 @@ def test_fits_keep_to_their_budget(measure, counting, threads):
         if error is None:
             break
     assert error is None and abs(result - ((24 << 20) - 1) / 2) < 1
+
+
+@pytest.mark.parametrize("memory", [24 << 20, 48 << 20, 64 << 20])
+def test_a_lookup_reads_fewer_rows_at_once_or_names_the_memory_that_does(measure, tmp_path, memory):
+    """16,384 rows of 150 columns at once take more than the table; batch_size, which the message said to lower, is nothing that a lookup has."""
+    pa = pytest.importorskip("pyarrow")
+    np = pytest.importorskip("numpy")
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    columns = {f"c{i}": rng.random(20_000, dtype=np.float32) for i in range(150)}
+    pq.write_table(pa.table({"k": np.arange(20_000), **columns}), tmp_path / "wide.parquet", row_group_size=500, use_dictionary=False)
+    work = 'result = len(fb.Lookup(path, "k", memory=memory))'
+    error, result = measure(work, tmp_path / "wide.parquet", memory)
+    for _ in range(2):
+        if error is None:
+            break
+        assert "wide.parquet" in error and "batch_size" not in error and "threads" not in error
+        error, result = measure(work, tmp_path / "wide.parquet", advised(error))
+    assert error is None and result == 20_000

@@ -23,30 +23,6 @@ static bool read_line(const char *path, char *out, size_t room)
     return got;
 }
 
-/** How many CPUs at a time this process's control group (version 2) and those above it allow, at the least. Negative: no limit. */
-static double cgroup_quota(void)
-{
-    char line[4096] = "", group[4096] = "", path[8300];
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, "0::", 3) == 0)
-            (void)snprintf(group, sizeof group, "%.*s", (int)strcspn(line + 3, "\n"), line + 3);
-    if (file)
-        (void)fclose(file); /* it was only read */
-    double least = -1;
-    for (;;) {
-        (void)snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
-        double quota, period;
-        if (read_line(path, line, sizeof line) && sscanf(line, "%lf %lf", &quota, &period) == 2 && period > 0 &&
-            (least < 0 || quota / period < least)) /* "max" is no number */
-            least = quota / period;
-        char *slash = strrchr(group, '/');
-        if (!slash)
-            return least;
-        *slash = 0;
-    }
-}
-
 #if defined(__x86_64__)
 /** Is a word in the list of the first processor's features? */
 static bool cpu_flag(const char *flag)
@@ -72,16 +48,19 @@ static void look_at_cores(doctor_report *report)
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     cpu_set_t set;
     int usable = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)online;
-    double quota = cgroup_quota();
+    double quota;
+    char which[256];
+    const int threads = fby_cpus_available(&quota, which, sizeof which);
     doctor_finding *f = doctor_add(report, "cores", DOCTOR_OK, "%d of %ld may be used", usable, online);
-    if (quota > 0)
-        cli_text_addf(&f->what, ", the control group allows %.3g at a time", quota);
     if (usable < online)
         f->level = DOCTOR_NOTE;
+    if (quota > 0)
+        cli_text_addf(&f->what, ", %.3g at a time (%s)", quota, which);
     if (quota > 0 && quota < usable * 0.95) {
         f->level = DOCTOR_SLOW;
-        cli_text_addf(&f->cure, "threads=%d: more threads than that are stopped by turns; or ask the scheduler for %d cores",
-                      quota < 1 ? 1 : (int)quota, usable);
+        cli_text_addf(&f->cure,
+                      "ask the scheduler for %d cores; a loader has %d thread%s, other libraries do not see it: OMP_NUM_THREADS=%d", usable,
+                      threads, threads == 1 ? "" : "s", threads);
     }
 #if defined(__x86_64__)
     const bool avx2 = cpu_flag("avx2"), avx512 = cpu_flag("avx512vbmi");

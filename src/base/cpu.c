@@ -1,5 +1,9 @@
-/* CPU features by cpuid, without the compiler's own list of them, which some C libraries leave empty; CPU count through affinity and the cgroup v2 quota. */
+/* CPU features by cpuid, without the compiler's own list of them, which some C libraries leave empty; CPU count by affinity and control groups. */
 #include "base/cpu.h"
+
+#include "base/cgroup.h"
+
+#include <forebay/base.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -66,18 +70,57 @@ bool fby__cpu_has_neon(void)
     return g_neon;
 }
 
-int fby__cpu_count(void)
+static void look_at_group(const fby__cgroup *g, void *user)
 {
-    cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
-    if (f) {
-        long long quota, period;
-        if (fscanf(f, "%lld %lld", &quota, &period) == 2 && quota > 0 && period > 0) {
-            int allowed = (int)((quota + period - 1) / period);
-            n = allowed < n ? allowed : n;
+    fby__cpu_quota *least = user;
+    uint64_t quota = 0, period = 0;
+    const char *file = g->v2 ? "cpu.max" : "cpu.cfs_quota_us";
+    if (g->v2) {
+        FILE *f = fby__small_file_open(g->root, g->dir, file);
+        unsigned long long q, p;
+        if (f && fscanf(f, "%llu %llu", &q, &p) == 2) { /* "max" is no number */
+            quota = q;
+            period = p;
         }
-        (void)fclose(f); /* read only: nothing to lose */
+        fby__small_file_close(f);
+    } else if (fby__small_file_number(g->root, g->dir, file, &quota)) {
+        (void)fby__small_file_number(g->root, g->dir, "cpu.cfs_period_us", &period); /* 0 where there is none */
+    }
+    if (!quota || quota > INT64_MAX || !period) /* -1 of version 1 is none */
+        return;
+    const double cpus = (double)quota / (double)period;
+    if (least->cpus > 0 && least->cpus <= cpus)
+        return;
+    least->cpus = cpus;
+    fby__cgroup_name(g, file, least->name, sizeof least->name);
+}
+
+void fby__cpu_quota_find(const char *root, fby__cpu_quota *out)
+{
+    *out = (fby__cpu_quota){0};
+    fby__cgroups_each(root, "cpu", look_at_group, out);
+}
+
+/* A process seldom moves to another group, and its directories take longer to find than a small file to open. */
+static pthread_once_t g_quota_once = PTHREAD_ONCE_INIT;
+static fby__cpu_quota g_quota;
+
+static void find_quota(void) { fby__cpu_quota_find("", &g_quota); }
+
+int fby_cpus_available(double *out_quota, char *out_limit, size_t room)
+{
+    (void)pthread_once(&g_quota_once, find_quota);
+    if (out_quota)
+        *out_quota = g_quota.cpus;
+    (void)snprintf(out_limit, room, "%s", g_quota.name); /* cut, as is said */
+    cpu_set_t set;
+    const int usable = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    int n = usable;
+    if (g_quota.cpus > 0 && g_quota.cpus < usable) {
+        n = (int)g_quota.cpus;
+        n += n < g_quota.cpus; /* rounded up */
     }
     return n < 1 ? 1 : n;
 }
+
+int fby__cpu_count(void) { return fby_cpus_available(NULL, NULL, 0); }

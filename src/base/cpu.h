@@ -12,7 +12,16 @@ bool fby__cpu_has_avx2(void);   /* with BMI1/BMI2, FMA, F16C */
 bool fby__cpu_has_avx512(void); /* F, BW, DQ, VL and VBMI */
 bool fby__cpu_has_neon(void);   /* every aarch64, whose compiler also uses it for plain loops */
 
-/** CPUs this process may run on (affinity and cgroup quota), at least 1. */
+/** How many CPUs at a time a control group of this process, or one above it, allows at the least. */
+typedef struct fby__cpu_quota {
+    double cpus;    /* 0: none says so */
+    char name[224]; /* which: "cgroup v2 /job/cpu.max" */
+} fby__cpu_quota;
+
+/** @root  as base/cgroup.h has it. */
+void fby__cpu_quota_find(const char *root, fby__cpu_quota *out);
+
+/** What fby_cpus_available() returns. */
 int fby__cpu_count(void);
 
 #endif

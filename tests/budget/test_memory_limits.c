@@ -1,5 +1,6 @@
 /* What limits a process's memory, from made-up /proc and control group files: both versions, nested, in namespaces, damaged. */
 #include "budget/memory_limits.h"
+#include "support/root_files.h"
 #include "support/temp_dir.h"
 
 #include <setjmp.h>
@@ -17,22 +18,6 @@
 #include <cmocka.h>
 
 #define MIB ((uint64_t)1 << 20)
-
-/* Writes root/<path> with the directories it needs. */
-static void put(const char *path, const char *text)
-{
-    char full[600];
-    (void)snprintf(full, sizeof full, "root%s", path);
-    for (char *at = strchr(full, '/'); at; at = strchr(at + 1, '/')) {
-        *at = 0;
-        (void)mkdir(full, 0755); /* there already, as a rule */
-        *at = '/';
-    }
-    FILE *f = fopen(full, "we");
-    assert_non_null(f);
-    assert_true(fputs(text, f) >= 0);
-    assert_int_equal(fclose(f), 0);
-}
 
 static void put_number(const char *path, uint64_t n)
 {

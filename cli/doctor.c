@@ -55,6 +55,12 @@ static void look_at_cache(doctor_report *report, const doctor_cache *cache)
         cli_text_add(&f->cure, "export FOREBAY_CACHE=/some/folder");
         return;
     }
+    if (cache->refusal) {
+        f = doctor_add(report, "index cache", DOCTOR_SLOW, "%s is not used, so every opening reads all metadata again: %s",
+                       cli_text_str(&cache->folder), cache->refusal);
+        cli_text_add(&f->cure, "export FOREBAY_CACHE=/some/folder, or what is said");
+        return;
+    }
     f = doctor_add(report, "index cache", cache->writable ? DOCTOR_OK : DOCTOR_SLOW, "%s: %s files, %s%s", cli_text_str(&cache->folder),
                    cli_count(cache->n_files), cli_size(cache->n_bytes),
                    cache->writable ? "" : "; it cannot be written, so every opening reads all metadata again");
@@ -114,6 +120,8 @@ static int run(const cli_command *command, int argc, char **argv)
         return code;
     if (o.clear_cache && n_paths)
         return cli_error(CLI_USAGE, "forebay doctor --clear-cache", "doctor: --clear-cache takes no path: --cache-dir names another cache");
+    if (o.cache_dir && !*o.cache_dir)
+        return cli_error(CLI_USAGE, "forebay doctor --help", "doctor: --cache-dir names a folder");
     if (o.yes && !o.clear_cache)
         return cli_error(CLI_USAGE, "forebay doctor --clear-cache --yes", "doctor: --yes is for --clear-cache");
     doctor_cache cache = {0};

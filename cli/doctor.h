@@ -32,8 +32,9 @@ void doctor_path(doctor_report *report, const char *path);
 typedef struct doctor_cache {
     cli_text folder; /* owned; empty: there is none, for HOME is not set */
     uint64_t n_files, n_bytes;
-    int sys_errno; /* why the folder cannot be read; 0: it can, or is not there yet */
-    bool writable;
+    int sys_errno;       /* why the folder cannot be read; 0: it can, or is not there yet */
+    const char *refusal; /* static: why the library leaves it alone; NULL: it does not */
+    bool writable;       /* for the library */
 } doctor_cache;
 void doctor_cache_find(doctor_cache *cache, const char *folder); /* NULL: where the library puts it */
 void doctor_cache_fini(doctor_cache *cache);

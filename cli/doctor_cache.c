@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -53,22 +54,15 @@ static void count_file(int dir_fd, const char *name, const struct stat *st, void
 
 void doctor_cache_find(doctor_cache *cache, const char *folder)
 {
-    const char *forebay = getenv("FOREBAY_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (folder)
-        cli_text_add(&cache->folder, folder);
-    else if (forebay && *forebay)
-        cli_text_add(&cache->folder, forebay);
-    else if (xdg && *xdg == '/')
-        cli_text_addf(&cache->folder, "%s/forebay", xdg);
-    else if (home && *home)
-        cli_text_addf(&cache->folder, "%s/.cache/forebay", home);
-    else
+    char found[PATH_MAX];
+    if (fby_index_cache(folder, found, sizeof found, &cache->refusal, NULL) != FBY_OK || !*found)
         return;
+    cli_text_add(&cache->folder, found);
     cache->sys_errno = each_file(cli_text_str(&cache->folder), count_file, cache);
     char *path = strdup(cli_text_str(&cache->folder));
     while (path && access(path, F_OK) != 0 && strrchr(path, '/') > path) /* the library makes the folders that are missing */
         *strrchr(path, '/') = 0;
-    cache->writable = !cache->sys_errno && path && access(path, W_OK) == 0;
+    cache->writable = !cache->sys_errno && !cache->refusal && path && access(path, W_OK) == 0;
     free(path);
 }
 

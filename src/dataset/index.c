@@ -70,6 +70,17 @@ fby_status fby__index_dir(const char *wanted, fby__arena *arena, const char **ou
     return *out ? FBY_OK : fby__fail_nomem(err, "index cache");
 }
 
+fby_status fby_index_cache(const char *cache_dir, char *out, size_t room, const char **out_refusal, fby_error *err)
+{
+    fby__arena arena = {0};
+    const char *dir = NULL;
+    const fby_status status = fby__index_dir(cache_dir, &arena, &dir, err);
+    *out_refusal = status == FBY_OK && dir ? fby__cache_refusal(dir) : NULL;
+    (void)snprintf(out, room, "%s", dir ? dir : ""); /* cut, as is said */
+    fby__arena_fini(&arena);
+    return status;
+}
+
 static void file_name(char out[64], fby__hash128 key)
 {
     char text[33];

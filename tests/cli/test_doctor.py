@@ -126,6 +126,17 @@ def test_a_cache_that_cannot_be_read_is_said(env, tmp_path):
     assert done.returncode == 2 and "HOME" in done.stderr and done.stdout == ""
 
 
+@pytest.mark.parametrize("mode", [0o770, 0o707])
+def test_a_cache_that_the_library_leaves_alone_is_said(env, tmp_path, mode):
+    fill_cache(env, tmp_path)
+    assert doctor(env)["cache"]["writable"]
+    (tmp_path / "cache").chmod(mode)
+    report = doctor(env)
+    found = next(f for f in report["findings"] if f["name"] == "index cache")
+    assert found["level"] == "slow" and "chmod go-w" in found["what"] and found["cure"] and not report["cache"]["writable"]
+    assert "chmod go-w" in run("inspect", tmp_path / "a.parquet", env=env).stdout  # its note
+
+
 @pytest.mark.parametrize(("answer", "code"), [("n", 1), ("", 1), ("y", 0)])
 def test_on_a_terminal_it_asks(env, tmp_path, answer, code):
     fill_cache(env, tmp_path)
@@ -139,7 +150,7 @@ def test_on_a_terminal_it_asks(env, tmp_path, answer, code):
     assert doctor(env)["cache"]["files"] == (0 if code == 0 else 2)  # the index and its key
 
 
-@pytest.mark.parametrize("args", [("--clear-cache", "path"), ("--yes",), ("--what",)])
+@pytest.mark.parametrize("args", [("--clear-cache", "path"), ("--yes",), ("--what",), ("--cache-dir", "")])
 def test_what_makes_no_sense_is_a_usage_error(env, args):
     assert run("doctor", *args, env=env).returncode == 2
 

@@ -110,6 +110,17 @@ FBY_API fby_status fby_sandbox_lacks(char *out, size_t room, fby_error *err);
 FBY_API uint64_t fby_memory_available(uint64_t *out_limit_bytes, char *out_limit, size_t room);
 
 /**
+ * How many CPUs this process may use at a time, which is how many threads a loader has by default: what its affinity and the quotas of
+ * control groups (v1 and v2, those above them too; as they were when this was first asked) leave, rounded up.
+ *
+ * @out_quota  [out] the smallest of these quotas, in CPUs; 0: there is none; may be NULL.
+ * @out_limit  [out] which it is, "cgroup v2 /job/cpu.max"; NUL-terminated, cut to fit `room` bytes; may be NULL when room is 0.
+ *
+ * Returns at least 1. Threads: any. Since: 0.2
+ */
+FBY_API int fby_cpus_available(double *out_quota, char *out_limit, size_t room);
+
+/**
  * Text that comes from a file, a path or a link, made safe to print: a terminal obeys control characters, and characters that change the
  * direction of text make one name look like another. C0, DEL and C1 controls, marks and overrides of direction, and line separators are
  * written as \n, \t, \x1b, \u202e; bytes that are not UTF-8 as \xff. All else stays, backslashes too, so that text may be treated twice.

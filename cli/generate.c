@@ -126,6 +126,9 @@ static void bash(void)
 {
     fputs("# bash completion for forebay\n_forebay() {\n"
           "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} options= values=\n"
+          "    COMPREPLY=()\n"
+          "    if [ \"$word\" = = ]; then word=; elif [ \"$before\" = = ]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi # --option=value is "
+          "three words\n"
           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        COMPREPLY=($(compgen -W \"",
           stdout);
     for (const cli_command *const *c = cli_commands; *c; c++)
@@ -148,9 +151,8 @@ static void bash(void)
     }
     fputs("    --completions) values=\"bash zsh fish\" ;;\n    esac\n"
           "    if [ -n \"$values\" ]; then\n        COMPREPLY=($(compgen -W \"$values\" -- \"$word\"))\n"
-          "    elif [[ $word == -* ]]; then\n        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
-          "    else\n        compopt -o filenames 2>/dev/null\n        COMPREPLY=($(compgen -f -- \"$word\"))\n    fi\n}\n"
-          "complete -F _forebay forebay\n",
+          "    elif [[ $word == -* ]]; then\n        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n    fi\n}\n"
+          "complete -o default -F _forebay forebay\n", /* files: what bash itself knows to quote */
           stdout);
 }
 
@@ -183,14 +185,21 @@ static void zsh(void)
     for (const cli_command *const *c = cli_commands; *c; c++) {
         printf("    %s) _arguments", (*c)->name);
         for (const cli_option *o = (*c)->options; o->name; o++) {
-            printf(" \\\n        '%s--%s[", o->kind == CLI_LIST || o->kind == CLI_EACH ? "*" : "", o->name);
+            printf(" \\\n        '%s--%s%s[", o->kind == CLI_LIST || o->kind == CLI_EACH ? "*" : "", o->name, o->value ? "=" : "");
             quoted(o->help, true);
             putchar(']');
-            if (o->value)
-                printf(":%s:", o->value);
+            if (o->value) {
+                putchar(':');
+                quoted(o->value, true);
+                putchar(':');
+            }
             for (int i = 0; cli_option_kind(o) == CLI_CHOICE && o->choices[i]; i++)
                 printf("%s%s", i ? " " : "(", o->choices[i]);
-            fputs(cli_option_kind(o) == CLI_CHOICE ? ")'" : "'", stdout);
+            if (cli_option_kind(o) == CLI_CHOICE)
+                putchar(')');
+            else if (o->value && (strncmp(o->value, "FILE", 4) == 0 || strcmp(o->value, "DIR") == 0))
+                fputs("_files", stdout);
+            putchar('\'');
         }
         fputs(" \\\n        '--help[this text]' '*:path:_files' ;;\n", stdout);
     }

@@ -5,8 +5,10 @@ import os
 import pathlib
 import pty
 import re
+import select
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -43,8 +45,6 @@ def an_old_copy(tmp_path):
 
 
 def fill_cache(env, tmp_path):
-    import time
-
     copy = an_old_copy(tmp_path)
     time.sleep(2.1)  # its ctime cannot be set: the cache leaves files alone that changed within two seconds
     assert run("inspect", copy, env=env).returncode == 0
@@ -179,7 +179,10 @@ def test_man_page_and_completions_have_every_option_of_the_help(env, command):
     block = re.search(rf'(?m)^    {command}\)\n        options="([^"]*)"', bash)[1]
     assert {word.removeprefix("--") for word in block.split()} == options
     zsh = run("--completions", "zsh", env=env).stdout.split(f"\n    {command}) _arguments")[1].split(";;")[0]
-    assert set(re.findall(r"'\*?--([\w-]+)\[", zsh)) == options
+    specs = [m[1] for m in (re.fullmatch(r"        '\*?(--.*?)' (?:\\|'\*:path:_files' )", line) for line in zsh.splitlines()) if m]
+    assert {re.match(r"--([\w-]+)=?\[", spec)[1] for spec in specs} == options
+    for spec in specs:  # option[text] or option=[text]:value:action
+        assert re.sub(r"\\.", "", spec).count(":") == (2 if "=[" in spec else 0), spec
 
 
 def test_man_pages_are_good_roff(env):
@@ -197,9 +200,38 @@ def test_bash_completes(env):
         complete_words() {{ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _forebay; echo "${{COMPREPLY[*]}}"; }}
         complete_words forebay do
         complete_words forebay head --ro
-        complete_words forebay head --io u"""
+        complete_words forebay head --io u
+        complete_words forebay head --io = u
+        complete_words forebay head --io ="""
     done = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["doctor", "--rows", "uring"]
+    assert done.stdout.split() == ["doctor", "--rows", "uring", "uring", "auto", "threads", "uring", "mmap", "null"]
+
+
+def typed(shell, start, keys, env, cwd):
+    """What an interactive shell shows when these keys are typed."""
+    parent, child = pty.openpty()
+    process = subprocess.Popen(shell, env=env | {"TERM": "dumb", "PS1": "$ "}, cwd=cwd, stdin=child, stdout=child, stderr=child, start_new_session=True)
+    os.close(child)
+    os.write(parent, f"{start}\necho rea''dy\n".encode())
+    shown, until = b"", time.monotonic() + 30
+    while time.monotonic() < until and select.select([parent], [], [], 30)[0]:
+        shown += os.read(parent, 65536)
+        if b"ready" in shown and keys:
+            os.write(parent, keys)
+            keys = b""
+        elif b"the end" in shown:
+            break
+    process.kill()
+    process.wait()
+    os.close(parent)
+    return shown.decode()
+
+
+def test_bash_quotes_the_files_that_it_completes(env, tmp_path):
+    (tmp_path / "two words.parquet").touch()
+    shown = typed(["bash", "--norc", "--noprofile", "-i"], f'eval "$({CLI} --completions bash)"; forebay() {{ echo "<$2>"; }}',
+                  b"forebay head tw\t\necho the' 'end\n", env, tmp_path)
+    assert "<two words.parquet>" in shown
 
 
 def test_other_shells_accept_their_completions(env):

@@ -6,6 +6,7 @@
   header, says which threads may call it ("Threads:"), whether it waits ("Blocks:"), since when it is there ("Since:"), and, where it
   returns a status, with which errors;
 * each source file starts with a comment that says what it is;
+* one that begins with #! can be run;
 * no source file is longer than MAX_LINES, and no line of one than MAX_COLUMNS;
 * no private struct has more than MAX_FIELDS fields: what belongs together becomes a struct inside it;
 * relative links and anchors' files in *.md exist;
@@ -14,6 +15,7 @@
 
 Exit 1 when something is wrong, each finding as file:line.
 """
+import os
 import re
 import subprocess
 import sys
@@ -74,6 +76,8 @@ def check_code(path):
             finding(path, number, f"{len(line)} columns, more than {MAX_COLUMNS}: wrap it")
     first = text.lstrip()
     if first.startswith("#!"):
+        if not os.access(path, os.X_OK):
+            finding(path, 1, "begins with #! and cannot be run: chmod +x")
         first = first.split("\n", 1)[-1].lstrip()
     if first and not first.startswith(COMMENT_START[path.suffix]):
         finding(path, 1, "no comment at the top that says what the file is")

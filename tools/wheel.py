@@ -118,6 +118,8 @@ def finish(built, work, arch, out):
 
     built.unlink()
     path = out / f"{name}-{version}-{tag}.whl"
+    for earlier in out.glob(f"{name}-*_{arch}.whl"):  # of another version: who takes the one for this machine finds one
+        earlier.unlink()
     moment = time.gmtime(max(stamp, 315532800))[:6]
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as new:
         for name in sorted(files, key=lambda name: (name.startswith(info), name)):  # readers find the metadata at the end

@@ -74,6 +74,7 @@ wheels-twice: wheels ## Build the wheel again, in another folder: the same bytes
 	@for wheel in build-wheel/twice/dist/*_$(ARCH).whl; do cmp $$wheel dist/$$(basename $$wheel) && echo "$$(basename $$wheel): the same bytes"; done
 
 sdist: build-wheel/venv/.stamp ## Build the source package, into dist/
+	@rm -f dist/*.tar.gz
 	PATH=$(CURDIR)/build-wheel/venv/bin:$$PATH SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(WHEEL_PY) -m build --sdist --no-isolation -o dist .
 	$(WHEEL_PY) -m twine check --strict dist/*.tar.gz
 	PATH=$(CURDIR)/build-wheel/venv/bin:$$PATH $(WHEEL_PY) -m check_manifest

@@ -7,7 +7,10 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 wheel=$(realpath "$1") suite=$2 root=${3:-$here/build-wheel/chroot-$2}
 
 if [ ! -x "$root/usr/bin/python3" ]; then
-    debootstrap --variant=minbase --include=python3-venv,python3-pip "$suite" "$root" >"$root.log" 2>&1 || { tail "$root.log"; exit 1; }
+    script=/usr/share/debootstrap/scripts/$suite
+    [ -e "$script" ] || script=$(dirname "$script")/sid # a suite that is younger than debootstrap here
+    debootstrap --variant=minbase --include=python3-venv,python3-pip "$suite" "$root" http://deb.debian.org/debian "$script" >"$root.log" 2>&1 ||
+        { tail "$root.log"; exit 1; }
 fi
 if chroot "$root" sh -c 'command -v cc || command -v gcc || command -v clang'; then
     echo "there is a compiler in $root"

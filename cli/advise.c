@@ -38,10 +38,13 @@ static const cli_option options[] = {
 
 enum { LONGER = 4 }; /* times the time, at most, until a superbatch has been handed out */
 
+/* An epoch is one of the parts, where there are any, and those are about as large as each other. */
+static double epoch_blocks(const fby_report *r) { return fmax(1, (double)r->n_blocks / fmax(1, (double)r->n_parts)); }
+
 /* Of so many samples, those whose blocks were read. */
 static double decoded_samples(const fby_report *r, uint64_t n_samples)
 {
-    return fmin(1, (double)r->blocks_read / fmax(1, (double)r->n_blocks)) * (double)n_samples;
+    return fmin(1, (double)r->blocks_read / epoch_blocks(r)) * (double)n_samples;
 }
 
 /* Rows may go to their batches as soon as they are decoded: before half of those were delivered, assembling seems to cost more than it does. */
@@ -107,7 +110,7 @@ static void costs_of(const fby_report *r, uint64_t n_samples, advise_costs *out)
     out->stored_bytes = (double)r->bytes_read / decoded;
     out->decoded_bytes = (double)r->bytes_decoded / decoded;
     out->delivered_bytes = (double)r->bytes_delivered / delivered;
-    out->block_samples = (double)n_samples / fmax(1, (double)r->n_blocks);
+    out->block_samples = (double)n_samples / epoch_blocks(r);
     out->batch_samples = r->batches ? r->samples / r->batches : 1;
     budgets_of(r, out);
     out->samples = n_samples;

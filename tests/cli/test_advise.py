@@ -159,6 +159,18 @@ def test_a_split_is_judged_by_its_own_blocks(tmp_path):
         assert got["sample"]["decoded_bytes"] == pytest.approx(8, rel=0.2)
 
 
+def test_a_part_is_judged_by_its_own_blocks(tmp_path):
+    (tmp_path / "data").mkdir()
+    values = np.random.default_rng(0).standard_normal(40_000)
+    for i in range(8):
+        pq.write_table(pa.table({"x": values[i * 5_000 :][:5_000]}), tmp_path / f"data/{i}.parquet", row_group_size=1_000, compression="none")
+    pipeline = tmp_path / "p.yaml"
+    pipeline.write_text("data: data\noutputs: {x: x}\nloader: {batch_size: 100, part: 1/4}\n")
+    got = advise(pipeline)
+    assert got["samples"] == 10_000 and got["sample"]["decoded_bytes"] == pytest.approx(8, rel=0.2)
+    assert got["sample"]["stored_bytes"] == pytest.approx(8, rel=0.2)
+
+
 @pytest.mark.parametrize("option", ["--threads", "--ranks", "--batch-size"])
 def test_none_of_what_counts_from_1_is_refused(table, option):
     assert f"{option} does not take '0': it is a whole number from 1 on" in run(table, option, 0, ok=False).stderr

@@ -131,9 +131,9 @@ fby_status __wrap_fby__cache_read(const char *dir, const char *name, size_t leas
 }
 
 /* What was refused is not written anew: the next input finds all as it was. */
-fby_status __wrap_fby__cache_write(const char *dir, const char *name, const fby__buf *image, fby_error *err)
+fby_status __wrap_fby__cache_write(const char *dir, const char *name, const fby__buf *bytes, fby_error *err)
 {
-    return forged ? FBY_OK : __real_fby__cache_write(dir, name, image, err);
+    return forged ? FBY_OK : __real_fby__cache_write(dir, name, bytes, err);
 }
 
 /* ---- images ---- */

@@ -41,10 +41,10 @@ enum { LONGER = 4 }; /* times the time, at most, until a superbatch has been han
 /* An epoch is one of the parts, where there are any, and those are about as large as each other. */
 static double epoch_blocks(const fby_report *r) { return fmax(1, (double)r->n_blocks / fmax(1, (double)r->n_parts)); }
 
-/* Of so many samples, those whose blocks were read. */
+/* Of so many samples an epoch, those whose blocks were read: with parts, those of the next one are read ahead. */
 static double decoded_samples(const fby_report *r, uint64_t n_samples)
 {
-    return fmin(1, (double)r->blocks_read / epoch_blocks(r)) * (double)n_samples;
+    return (double)(r->blocks_read < r->n_blocks ? r->blocks_read : r->n_blocks) / epoch_blocks(r) * (double)n_samples;
 }
 
 /* Rows may go to their batches as soon as they are decoded: before half of those were delivered, assembling seems to cost more than it does. */
@@ -82,7 +82,8 @@ static int load_sample(fby_loader *loader, const bench_load *load, double second
     if ((status != FBY_OK && status != FBY_END) || fby_loader_report(loader, r, &err) != FBY_OK)
         return bench_load_error(load, &err);
     out->run_seconds = cli_now() - began;
-    out->run_decoded = decoded_samples(r, fby_loader_sample_count(loader));
+    const uint64_t n_samples = fby_loader_sample_count(loader);
+    out->run_decoded = fmin((double)n_samples, decoded_samples(r, n_samples));
     out->run_delivered = (double)r->samples;
     fby_report since = *r;
     if (since.blocks_read >= first.blocks_read + 16 && fby_report_since(&since, &first, &err) == FBY_OK)

@@ -53,17 +53,23 @@ static void note_row_groups(const fby_dataset *ds, advise_notes *notes)
         groups += block.row_begin == 0;
         largest = of_group > largest ? of_group : largest;
     }
-    notes->packing = largest > 1024 * MIB || (groups > 64 && stored / groups < 256 * 1024);
-    if (largest > 1024 * MIB)
-        note(notes, "the largest row group has %s stored: ones of 16 to 128 MiB are read and mixed in smaller pieces", cli_memory(largest));
+    const char *word = cli_groups(ds, groups);
+    notes->packing = (word && largest > 1024 * MIB) || (groups > 64 && stored / groups < 256 * 1024);
+    if (word && largest > 1024 * MIB)
+        note(notes, "the largest %s has %s stored: ones of 16 to 128 MiB are read and mixed in smaller pieces", cli_groups(ds, 1),
+             cli_memory(largest));
     const uint64_t files = fby_dataset_file_count(ds);
     if (files >= 1000 && stored / files < 256 * 1024) {
         notes->packing = true;
         note(notes, "%s files have %s stored each in the mean: every one is found, opened and described by itself", cli_count(files),
              cli_memory(stored / files));
     } else if (groups > 64 && stored / groups < 256 * 1024)
-        note(notes, "%s row groups have %s stored each in the mean: larger ones, of 16 to 128 MiB, cost less to find and to open",
-             cli_count(groups), cli_memory(stored / groups));
+        note(notes, "%s %s have %s stored each in the mean: larger ones, of 16 to 128 MiB, cost less to find and to open",
+             cli_count(groups),
+             word              ? word
+             : files == groups ? "files"
+                               : "blocks",
+             cli_memory(stored / groups));
 }
 
 /** In how many chunks a row lies, which are cut across the axes inside of a row. */

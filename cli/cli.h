@@ -251,6 +251,8 @@ uint64_t cli_data_rows(const cli_data *data);
 uint64_t cli_data_files(const cli_data *data);
 uint64_t cli_data_blocks(const cli_data *data);
 uint64_t cli_data_stored_bytes(const cli_data *data);
+/** What the format of the first file has so many of, "row groups"; NULL where files have no such thing. */
+const char *cli_groups(const fby_dataset *ds, uint64_t n);
 
 /* --- plan_sources.c: what an epoch has of each source of a mixture -------------------------------------------------------------- */
 

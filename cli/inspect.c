@@ -22,7 +22,8 @@ static const cli_option options[] = {
      NULL},
     {"files", 0, CLI_FLAG, offsetof(inspect_options, files), NULL, "list the files", NULL},
     {"blocks", 0, CLI_FLAG, offsetof(inspect_options, blocks), NULL, "list the blocks, the units of scheduling", NULL},
-    {"chunks", 0, CLI_FLAG, offsetof(inspect_options, chunks), NULL, "list every column of every row group; reads page headers", NULL},
+    {"chunks", 0, CLI_FLAG, offsetof(inspect_options, chunks), NULL,
+     "list every column of every row group or record batch; reads page headers", NULL},
     {"exact", 0, CLI_FLAG, offsetof(inspect_options, exact), NULL, "sum over every file, however many there are", NULL},
     CLI_MEMORY_OPTION(inspect_options),
     CLI_SOURCE_OPTIONS(inspect_options),
@@ -197,7 +198,7 @@ static void print_columns(const columns *cols)
 
 static int print_files(fby_dataset *ds)
 {
-    static const char *const header[] = {"file", "format", "rows", "row groups", "blocks", "size"};
+    const char *groups = cli_groups(ds, 0), *const header[] = {"file", "format", "rows", groups ? groups : "groups", "blocks", "size"};
     cli_table table;
     cli_table_init(&table, 6);
     for (size_t i = 0; i < 6; i++)
@@ -229,7 +230,8 @@ static int print_files(fby_dataset *ds)
 
 static int print_blocks(fby_dataset *ds)
 {
-    static const char *const header[] = {"block", "file", "row group", "rows in group", "first row", "rows", "stored"};
+    const char *group = cli_groups(ds, 1);
+    const char *const header[] = {"block", "file", group ? group : "group", "rows in group", "first row", "rows", "stored"};
     cli_table table;
     cli_table_init(&table, 7);
     for (size_t i = 0; i < 7; i++)
@@ -471,10 +473,11 @@ static int print_text_report(fby_dataset *ds, const inspect_options *o, char *co
     cli_text shown = {0};
     if (t->leaves < t->all_leaves)
         cli_text_addf(&shown, "%s of ", cli_count(t->leaves));
-    printf("\n  %s rows in %s %s, %s row %s, %s %s; %s%s %s\n", cli_count(fby_dataset_rows(ds)), cli_count(n_files),
-           n_files == 1 ? "file" : "files", cli_count(t->groups), t->groups == 1 ? "group" : "groups",
-           cli_count(fby_dataset_block_count(ds)), fby_dataset_block_count(ds) == 1 ? "block" : "blocks", cli_text_str(&shown),
-           cli_count(t->all_leaves), t->all_leaves == 1 ? "column" : "columns");
+    printf("\n  %s rows in %s %s, ", cli_count(fby_dataset_rows(ds)), cli_count(n_files), n_files == 1 ? "file" : "files");
+    if (cli_groups(ds, t->groups))
+        printf("%s %s, ", cli_count(t->groups), cli_groups(ds, t->groups));
+    printf("%s %s; %s%s %s\n", cli_count(fby_dataset_block_count(ds)), fby_dataset_block_count(ds) == 1 ? "block" : "blocks",
+           cli_text_str(&shown), cli_count(t->all_leaves), t->all_leaves == 1 ? "column" : "columns");
     cli_text_free(&shown);
     printf("  %s stored", cli_size(fby_dataset_stored_bytes(ds)));
     if (t->stored && o->columns.n == 0)
@@ -579,7 +582,7 @@ const cli_command cli_inspect = {
                 "  forebay inspect mel.h5 --axes 3                       HDF5: rows over the first three axes; chunks, filters, ratios\n"
                 "  forebay inspect basins/ --json | jq .rows\n",
     .notes = "stored and plain are bytes before and after decompression, as the files' metadata has them; ratio is plain/stored.\n"
-             "A block is the unit of scheduling and caching: a row group, or a piece of a large one.\n"
+             "A block is the unit of scheduling and caching: a row group, record batch or run of chunks, or a piece of a large one.\n"
              "--json: {command, forebay, rows, files, row_groups, blocks, stored_bytes, sampled_files, identity, fingerprint,\n"
              "columns: [{path, type, kind, dtype, nullable, codecs, encodings, chunks, values, nulls, compressed_bytes,\n"
              "uncompressed_bytes}], notes: [text], open: {seconds, …}} and file_list, block_list, chunk_list when asked for;\n"

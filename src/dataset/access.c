@@ -8,6 +8,7 @@
 #include "base/sized.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 #define MAX_ASKED 4u /* files that are asked about a column that is not there: one of each schema */
@@ -95,6 +96,24 @@ const fby__block *fby__dataset_block(const fby_dataset *ds, uint32_t i)
 }
 
 const char *fby__dataset_file_path(const fby_dataset *ds, uint32_t file) { return ds->files[file].path; }
+
+void fby__dataset_block_text(const fby_dataset *ds, uint32_t number, char *out)
+{
+    const fby__block *block = &ds->blocks[number];
+    const fby__dataset_file *file = &ds->files[block->file];
+    const char *path = file->path ? file->path : "(memory)", *group = file->ops->group;
+    uint64_t before = block->row_begin; /* rows of the file */
+    for (uint32_t g = 0; !group && g < block->group; g++)
+        before += file->groups[g].rows;
+    if (group)
+        (void)snprintf(out, FBY__BLOCK_TEXT_BYTES, "'%.300s', %s %u", path, group, block->group);
+    else
+        (void)snprintf(out, FBY__BLOCK_TEXT_BYTES, "'%.300s', rows %" PRIu64 " to %" PRIu64, path, before,
+                       before + block->row_end - block->row_begin - 1);
+}
+
+const char *fby__dataset_groups_text(const fby_dataset *ds) { return ds->n_files && ds->files[0].ops ? ds->files[0].ops->groups : NULL; }
+
 bool fby__dataset_unpacks(const fby_dataset *ds, uint32_t file)
 {
     return ds->files[file].ops == &fby__hdf5_ops && !ds->config.format.stored_values;

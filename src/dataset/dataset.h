@@ -75,11 +75,23 @@ fby_status fby__dataset_open_file(const fby_dataset *ds, uint32_t file, fby__fil
 
 const char *fby__dataset_file_path(const fby_dataset *ds, uint32_t file);
 
+#define FBY__BLOCK_TEXT_BYTES 400
+/** A block in messages, at most FBY__BLOCK_TEXT_BYTES: "'a.parquet', row group 3", "'b.csv', rows 8192 to 16383" of files without such groups. */
+void fby__dataset_block_text(const fby_dataset *ds, uint32_t block, char *out);
+/** What the files of the data set are cut into, "row groups"; NULL: nothing that whoever writes them could choose. */
+const char *fby__dataset_groups_text(const fby_dataset *ds);
+
 /** What file i says of itself and of its columns: fby_contents_open of the root and of what columns lie in, and attributes alone. */
 fby_status fby__dataset_said(const fby_dataset *ds, uint32_t file, fby_contents **out, fby_error *err);
 /** Does the reader undo what attributes of file i say of how its numbers are packed (scale_factor, _FillValue)? Not with stored_values. */
 bool fby__dataset_unpacks(const fby_dataset *ds, uint32_t file);
 bool fby__dataset_stored_values(const fby_dataset *ds); /* as it was opened */
+
+/**
+ * Would the sources that the data set was opened from find a file of that name in a folder, too, once it is there? Then *out_root is the
+ * directory that is searched, borrowed; else NULL. FBY_E_NOMEM; FBY_E_IO: no working directory.
+ */
+fby_status fby__dataset_would_find(const fby_dataset *ds, const char *folder, const char *name, const char **out_root, fby_error *err);
 
 /** What is known of a file. Borrowed from the dataset. */
 typedef struct fby__file_facts {

@@ -1,7 +1,8 @@
 /*
  * Inside the dataset module.
  *
- *   find.c     sources → files (walk.c: directories and patterns; glob.c: one part of a path; names.c: text of paths)
+ *   find.c     sources → files (walk.c: directories and patterns; glob.c: one part of a path; names.c: text of paths;
+ *              searched.c: would they find another one?)
  *   scan.c     files → metadata, by several threads, from the index cache (index.c, docs/index_cache.md) where it still
  *              holds (sniff.c: what a file looks like that no reader knows)
  *   join.c     the files' schemas → one
@@ -23,6 +24,12 @@
 
 #include <pthread.h>
 #include <sys/types.h>
+
+/** Columns by name. */
+typedef struct fby__column_list {
+    const char **at; /* owned: n, each borrowed from a schema */
+    size_t n, cap;
+} fby__column_list;
 
 /* ---- glob.c ---- */
 
@@ -90,6 +97,13 @@ typedef struct fby__found_file {
     bool strict; /* named, or matched by more than "*": content that no reader knows is an error */
 } fby__found_file;
 
+/** A directory that a source is, or that is the root of its pattern. All memory is the arena's. */
+typedef struct fby__searched {
+    struct fby__searched *next;
+    const char *root;     /* absolute */
+    fby__pattern pattern; /* no parts: everything below the root */
+} fby__searched;
+
 typedef struct fby__found {
     fby__found_file *files; /* owned */
     size_t n_files, cap;
@@ -99,6 +113,7 @@ typedef struct fby__found {
     uint64_t n_special;          /* sockets, fifos and devices left out */
     size_t n_ids, n_missing_ids; /* that were listed, and those of them without a file */
     char missing_ids[400];       /* the first of those */
+    fby__searched *searched;     /* where not just listed ids were looked for */
     fby__hash128 key;            /* of what was asked for: names the index cache */
 } fby__found;
 
@@ -140,6 +155,10 @@ fby_status fby__walk_add(fby__walk *w, bool strict, fby_error *err);
 /** Is the id listed (or is there no list)? */
 bool fby__walk_has_id(fby__walk *w, const char *id, size_t n);
 fby_status fby__walk_directory(fby__walk *w, fby_error *err);
+/** Names below a directory that a walk passes over. */
+static inline bool fby__is_hidden(const char *name) { return *name == '.' || *name == '_'; }
+/** pattern: NULL for directories. */
+fby_status fby__searched_add(fby__found *found, fby__arena *arena, const char *root, const fby__pattern *pattern, fby_error *err);
 fby_status fby__walk_pattern(fby__walk *w, fby_error *err);
 /** Set w->path. */
 fby_status fby__walk_set_path(fby__walk *w, const char *path, fby_error *err);
@@ -254,7 +273,8 @@ struct fby_dataset {
     fby__index index;         /* frozen tables of files that came from the cache point into it */
     fby__dataset_file *files; /* owned; those with data */
     uint32_t n_files;
-    fby__schema **schemas; /* distinct, in order of the first file that has each */
+    const fby__searched *searched; /* arena */
+    fby__schema **schemas;         /* distinct, in order of the first file that has each */
     uint32_t n_schemas;
     uint32_t *schema_file;                 /* that file */
     fby__schema **found_schemas;           /* owned; NULL, or the schemas before columns became text: conflicts point to their fields */
@@ -283,13 +303,12 @@ struct fby_dataset {
         uint64_t memory_bytes; /* 0 = not said */
     } config;
     struct {
-        uint64_t n_unknown, n_special; /* files left out */
-        const char *unknown;           /* name of the first one */
-        uint32_t n_schemas;            /* while opening */
-        uint64_t n_hard_links;         /* files that are others of the dataset under another name */
-        uint64_t n_hidden_columns, n_duplicate_columns;
-        const char *hidden_column, *duplicate_column;
-    } seen; /* for its notes */
+        uint64_t n_unknown, n_special;      /* files left out */
+        const char *unknown;                /* name of the first one */
+        uint32_t n_schemas;                 /* while opening */
+        uint64_t n_hard_links;              /* files that are others of the dataset under another name */
+        fby__column_list hidden, duplicate; /* columns of a constant's name, and those of a name that comes twice, each once */
+    } seen;                                 /* for its notes */
     size_t max_frozen_bytes, memory_bytes;
     struct {
         pthread_mutex_t lock; /* guards the rest */

@@ -419,6 +419,9 @@ fby_status fby__find(const fby_source *asked, size_t n, const fby_open_opts *opt
             goto done;
     }
     status = name_files(asked, sources, n, arena, out, err);
+    for (size_t i = 0; status == FBY_OK && !w.ids && i < n; i++)
+        if (sources[i].kind == SOURCE_DIRECTORY || sources[i].kind == SOURCE_PATTERN)
+            status = fby__searched_add(out, arena, sources[i].root, sources[i].kind == SOURCE_PATTERN ? &sources[i].pattern : NULL, err);
     if (status == FBY_OK)
         status = make_key(asked, n, w.ids, opts, arena, out, err);
 done:

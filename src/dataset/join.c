@@ -21,6 +21,7 @@ typedef struct node {
     fby_field field; /* name and type so far; children below instead */
     bool hidden;     /* a list or map level: no part of dotted paths */
     bool open;       /* all files that have it leave its type open: fby__dtypes_open */
+    bool told;       /* it is among those that are hidden or come twice */
     struct node **children;
     uint32_t n_children, cap;
     uint32_t seen_by; /* schema + 1 that had it last: a name twice in one struct counts once */
@@ -195,21 +196,31 @@ static fby_status join_field(joiner *j, node *n, const fby_field *field, uint32_
 /* Members of a struct go by name; elements of lists, and keys and values of maps, by position: writers name them as they like. */
 static bool goes_by_name(const fby_field *field, bool in_map) { return field->kind == FBY_KIND_STRUCT && !in_map; }
 
+/* Another column of a node's name, which no reader has. */
+static fby_status leave_out(node *n, fby__column_list *list, const char *name, fby_error *err)
+{
+    if (n->told)
+        return FBY_OK;
+    n->told = true;
+    if (fby__grow((void **)&list->at, &list->cap, list->n + 1, sizeof *list->at) != 0)
+        return fby__fail_nomem(err, "joined schema");
+    list->at[list->n++] = name;
+    return FBY_OK;
+}
+
 static fby_status join_children(joiner *j, node *n, const fby_field *field, uint32_t schema, bool by_name, fby_error *err)
 {
     uint32_t hint = 0;
     bool is_root = n == j->root;
     for (uint32_t i = 0; i < field->n_children; i++) {
         const fby_field *child = &field->children[i];
-        if (is_root) {
-            bool hidden_by_constant = false;
-            for (uint32_t k = 0; k < j->ds->n_constants; k++)
-                hidden_by_constant |= strcmp(child->name, j->ds->constants[k]) == 0;
-            if (hidden_by_constant) {
-                j->ds->seen.n_hidden_columns++;
-                j->ds->seen.hidden_column = child->name;
-                continue;
-            }
+        node *constant = NULL;
+        for (uint32_t k = 0; is_root && !constant && k < j->ds->n_constants; k++)
+            if (strcmp(child->name, j->ds->constants[k]) == 0)
+                constant = n->children[k];
+        if (constant) {
+            FBY__TRY(leave_out(constant, &j->ds->seen.hidden, child->name, err));
+            continue;
         }
         node *c = by_name ? find_node(n, child->name, &hint) : i < n->n_children ? n->children[i] : NULL;
         if (!c) /* hidden levels share their parent's path, the very pointer (block/schema.c) */
@@ -217,8 +228,7 @@ static fby_status join_children(joiner *j, node *n, const fby_field *field, uint
         if (!c)
             return fby__fail_nomem(err, "joined schema");
         if (by_name && c->seen_by == schema + 1) {
-            j->ds->seen.n_duplicate_columns++;
-            j->ds->seen.duplicate_column = child->path;
+            FBY__TRY(leave_out(c, &j->ds->seen.duplicate, child->path, err));
             continue;
         }
         c->seen_by = schema + 1;

@@ -57,6 +57,23 @@ static uint64_t count_lacking(const fby_dataset *ds, const char *name, const uin
     return n;
 }
 
+/* Columns that something is the matter with, in one note; and each of them as one that is left out. */
+static fby_status note_list(fby_dataset *ds, const fby__column_list *list, const char *of_one, const char *of_several, const char *why,
+                            fby_error *err)
+{
+    char names[MAX_COLUMN_NOTES * 70] = "";
+    size_t n = 0;
+    for (size_t i = 0; i < list->n; i++) {
+        FBY__TRY(fby__notes_put(&ds->left_out, err, "'%.200s': %s", list->at[i], why));
+        if (i < MAX_COLUMN_NOTES)
+            n += (size_t)snprintf(names + n, sizeof names - n, "%s'%.60s'", i == 0 ? "" : ", ", list->at[i]);
+    }
+    if (list->n > MAX_COLUMN_NOTES)
+        return fby__notes_add(ds, err, "the columns %s and %zu more %s", names, list->n - MAX_COLUMN_NOTES, of_several);
+    return list->n ? fby__notes_add(ds, err, "the column%s %s %s", list->n == 1 ? "" : "s", names, list->n == 1 ? of_one : of_several)
+                   : FBY_OK;
+}
+
 static fby_status note_columns(fby_dataset *ds, const uint64_t *files_of, fby_error *err)
 {
     const fby__schema *schema = ds->schema;
@@ -87,14 +104,11 @@ static fby_status note_columns(fby_dataset *ds, const uint64_t *files_of, fby_er
         FBY__TRY(fby__notes_add(ds, err, "%u more columns are missing in some files", n_missing - MAX_COLUMN_NOTES));
     if (n_conflicts > MAX_COLUMN_NOTES)
         FBY__TRY(fby__notes_add(ds, err, "%u more columns have types that do not join", n_conflicts - MAX_COLUMN_NOTES));
-    if (ds->seen.n_hidden_columns)
-        FBY__TRY(fby__notes_add(ds, err, "the column '%s' comes from the files' names; the column of that name inside the files is hidden",
-                                ds->seen.hidden_column));
-    if (ds->seen.n_duplicate_columns) {
-        FBY__TRY(fby__notes_add(ds, err, "the column '%s' is there twice in a file; the first one counts", ds->seen.duplicate_column));
-        FBY__TRY(fby__notes_put(&ds->left_out, err, "'%.200s': the second column of that name in a file", ds->seen.duplicate_column));
-    }
-    return FBY_OK;
+    FBY__TRY(note_list(ds, &ds->seen.hidden, "comes from the files' names; the column of that name inside the files is hidden",
+                       "come from the files' names; the columns of those names inside the files are hidden",
+                       "hidden by the column of that name that comes from the files' names", err));
+    return note_list(ds, &ds->seen.duplicate, "is there twice in a file; the first one counts",
+                     "are there twice in a file; the first ones count", "the second column of that name in a file", err);
 }
 
 static fby_status note_schemas(fby_dataset *ds, fby_error *err)
@@ -128,6 +142,7 @@ static fby_status note_schemas(fby_dataset *ds, fby_error *err)
 
 static fby_status note_sizes(fby_dataset *ds, fby_error *err)
 {
+    const char *groups_text = fby__dataset_groups_text(ds);
     uint64_t groups = 0, huge = 0, cut = 0, heavy = 0, metadata = 0, biggest = 0;
     const char *huge_name = "";
     for (uint32_t i = 0; i < ds->n_files; i++) {
@@ -147,16 +162,16 @@ static fby_status note_sizes(fby_dataset *ds, fby_error *err)
             metadata += file->metadata_bytes;
         }
     }
-    if (cut)
-        FBY__TRY(fby__notes_add(ds, err, "%llu of %llu row groups are larger than %u MiB as stored and are cut into blocks of equal rows",
-                                (ull)cut, (ull)groups, FBY__BLOCK_STORED_BYTES >> 20));
-    if (huge)
-        FBY__TRY(fby__notes_add(ds, err, "%llu row groups are larger than 1 GiB as stored, the largest (%.1f GiB) in '%s'", (ull)huge,
+    if (cut && groups_text)
+        FBY__TRY(fby__notes_add(ds, err, "%llu of %llu %s are larger than %u MiB as stored and are cut into blocks of equal rows", (ull)cut,
+                                (ull)groups, groups_text, FBY__BLOCK_STORED_BYTES >> 20));
+    if (huge && groups_text)
+        FBY__TRY(fby__notes_add(ds, err, "%llu %s are larger than 1 GiB as stored, the largest (%.1f GiB) in '%s'", (ull)huge, groups_text,
                                 (double)biggest / (1u << 30), huge_name));
     if (groups > 16 && ds->stored_bytes / groups < TINY_BLOCK_BYTES)
         FBY__TRY(fby__notes_add(
-            ds, err, "the %llu row groups are small: %.1f KiB stored and %llu rows on average, so reading them is mostly latency",
-            (ull)groups, (double)ds->stored_bytes / (double)groups / 1024, (ull)(ds->rows / groups)));
+            ds, err, "the %llu %s are small: %.1f KiB stored and %llu rows on average, so reading them is mostly latency", (ull)groups,
+            groups_text ? groups_text : "files", (double)ds->stored_bytes / (double)groups / 1024, (ull)(ds->rows / groups)));
     if (heavy && metadata > HEAVY_FOOTER_BYTES)
         FBY__TRY(fby__notes_add(ds, err, "in %llu of %u files the metadata is larger than the data (%.1f MiB of metadata)", (ull)heavy,
                                 ds->n_files, (double)metadata / (1u << 20)));

@@ -60,6 +60,8 @@ void fby_dataset_close(fby_dataset *ds)
         fby__schema_unref(ds->schema);
     fby__notes_fini(&ds->notes);
     fby__notes_fini(&ds->left_out);
+    fby__free((void *)ds->seen.hidden.at);
+    fby__free((void *)ds->seen.duplicate.at);
     fby__free(ds->schemas);
     fby__free(ds->found_schemas);
     fby__free(ds->schema_file);
@@ -282,6 +284,7 @@ static fby_status take_files(fby_dataset *ds, const fby__found *found, fby_error
     if (!ds->files || !ds->constants)
         return fby__fail_nomem(err, "list of files");
     ds->n_files = (uint32_t)found->n_files;
+    ds->searched = found->searched;
     for (uint32_t i = 0; i < ds->n_files; i++)
         ds->files[i] = (fby__dataset_file){.path = found->files[i].path,
                                            .name = found->files[i].name,

@@ -246,8 +246,6 @@ static fby_status resolve_type(fby__walk *w, unsigned char *type, fby_error *err
     return *type == DT_UNKNOWN || *type == DT_LNK ? type_of(w, type, err) : FBY_OK;
 }
 
-static bool is_hidden(const char *text) { return *text == '.' || *text == '_'; }
-
 /* A file that a directory or "*" brought up: regular ones are added, what is no file or directory is counted. */
 static fby_status add_typed(fby__walk *w, unsigned char type, bool strict, fby_error *err)
 {
@@ -269,7 +267,7 @@ fby_status fby__walk_directory(fby__walk *w, fby_error *err)
     for (size_t i = 0; i < l.n && status == FBY_OK; i++) {
         const char *text = listing_name(&l, i);
         unsigned char type = l.names[i].type;
-        if (is_hidden(text))
+        if (fby__is_hidden(text))
             continue;
         /* A regular file whose stem is no wanted id needs no look at all. */
         if (type == DT_REG && w->id_name == FBY__NONE && !fby__walk_has_id(w, text, fby__path_stem(text)))
@@ -384,7 +382,7 @@ static fby_status walk_any_depth(fby__walk *w, uint32_t part, fby_error *err)
     fby_status status = FBY_OK;
     for (size_t i = 0; i < l.n && status == FBY_OK; i++) {
         unsigned char type = l.names[i].type;
-        if (is_hidden(listing_name(&l, i)) || type == DT_REG)
+        if (fby__is_hidden(listing_name(&l, i)) || type == DT_REG)
             continue;
         status = push(w, listing_name(&l, i), err);
         if (status == FBY_OK)

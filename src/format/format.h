@@ -203,6 +203,8 @@ typedef struct fby__arrow_request {
 
 struct fby__format_ops {
     const char *name; /* "parquet" */
+    const char *group,
+        *groups; /* one of its groups, and several, in words; NULL: the files have none, and these are how the reader cuts them */
 
     /** How sure is the format that this file is its own? 0 = it is not. head and tail: up to 16 bytes of the file's ends. */
     int (*bid)(fby__bytes head, fby__bytes tail);

@@ -94,9 +94,11 @@ static fby_status cost_of_block(fby__loader_source *in, uint32_t b, const fby__t
         uint64_t *capacity = &in->capacity[(size_t)b * in->n_variable + p->variable];
         *capacity = fby__max_u64(*capacity, capacity_of(p, table, block, &origin));
     }
-    if (fby__loader_entry_bytes(in, b, cost->row_end - cost->row_begin) >= SIZE_MAX / 4)
-        return fby__fail(err, FBY_E_UNSUPPORTED, "%s: row group %u decodes to more than memory can hold",
-                         fby__dataset_file_path(in->ds, block->file), block->group);
+    if (fby__loader_entry_bytes(in, b, cost->row_end - cost->row_begin) >= SIZE_MAX / 4) {
+        char text[FBY__BLOCK_TEXT_BYTES];
+        fby__dataset_block_text(in->ds, b, text);
+        return fby__fail(err, FBY_E_UNSUPPORTED, "%s decodes to more than memory can hold", text);
+    }
     fby__thin_cost(in, b);
     const fby__room room = fby__thin_room(in, b, cost->row_end - cost->row_begin, cost->thin);
     cost->bytes = slab_bytes(room.stays) + slab_bytes(room.kept) + fby__load_entry_bytes(l);

@@ -33,11 +33,11 @@ static void say_phase_locked(const fby_loader *l, uint32_t phase, char *out, siz
         if (e->state != FBY__ENTRY_LOADING)
             continue;
         const fby__loader_source *in = fby__source_of(l, e->block);
-        const fby__block *block = fby__dataset_block(in->ds, fby__block_in(in, e));
-        const char *path = fby__dataset_file_path(in->ds, block->file);
         const fby__load_job *job = job_of(l, e);
         const bool decodes = job && atomic_load_explicit(&job->read.pending, memory_order_relaxed) > 0;
-        (void)snprintf(out, room, "%s '%s', row group %u", decodes ? "decoding" : "reading", path ? path : "(memory)", block->group);
+        char text[FBY__BLOCK_TEXT_BYTES];
+        fby__dataset_block_text(in->ds, fby__block_in(in, e), text);
+        (void)snprintf(out, room, "%s %.380s", decodes ? "decoding" : "reading", text);
         return;
     }
     if (l->schedule.no_room)

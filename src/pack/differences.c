@@ -408,8 +408,11 @@ static void note_columns(const fby__pack *p, note *to)
         return;
     put_next(to);
     put(to, "not packed: %.250s", fby_dataset_left_out(p->ds, 0));
-    if (n > 1)
-        put(to, "; and %zu more column%s", n - 1, n == 2 ? "" : "s");
+    size_t named = 1;
+    for (const size_t most = to->n + 200; named < n && named < NAMED && to->n < most; named++)
+        put(to, "; %.120s", fby_dataset_left_out(p->ds, named));
+    if (n > named)
+        put(to, "; and %zu more column%s", n - named, n - named == 1 ? "" : "s");
 }
 
 static fby_status compare_all(fby__pack *p, fby_error *err)

@@ -4,6 +4,7 @@
  */
 #include "base/checked.h"
 #include "base/cpu.h"
+#include "base/sort.h"
 #include "block/arrow.h"
 #include "budget/memory_limits.h"
 #include "dataset/dataset.h"
@@ -274,15 +275,24 @@ void fby__pack_write_files(const fby__pack *p, uint64_t k, uint64_t *out_first, 
     *out_last = p->tasks_are_buckets ? p->write_first[k + 1] : k + 1;
 }
 
+static int compare_names(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
 static fby_status check_columns(const fby_pack_opts *o, fby_error *err)
 {
     if (o->columns ? o->n_columns == 0 : o->n_columns > 0)
         return fby__fail(err, FBY_E_ARG, "no columns");
-    for (size_t i = 0; i < o->n_columns; i++)
-        for (size_t k = 0; k < i; k++)
-            if (strcmp(o->columns[i], o->columns[k]) == 0)
-                return fby__fail(err, FBY_E_ARG, "column '%s' is named twice: a reader of the pack would find one of them", o->columns[i]);
-    return FBY_OK;
+    if (!o->columns)
+        return FBY_OK;
+    const char **sorted = fby__calloc(o->n_columns, sizeof *sorted);
+    if (!sorted)
+        return fby__fail_nomem(err, "a pack");
+    memcpy(sorted, o->columns, o->n_columns * sizeof *sorted);
+    fby_status status = fby__sort(sorted, o->n_columns, sizeof *sorted, compare_names, err);
+    for (size_t i = 1; status == FBY_OK && i < o->n_columns; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0)
+            status = fby__fail(err, FBY_E_ARG, "column '%s' is named twice: a reader of the pack would find one of them", sorted[i]);
+    fby__free(sorted);
+    return status;
 }
 
 /* Parquet knows lists alone: what comes back would be of another shape. */
@@ -297,6 +307,22 @@ static fby_status check_shapes(const fby__pack *p, fby_error *err)
     return FBY_OK;
 }
 
+/* Whoever opens the source again would have all rows twice. */
+static fby_status refuse_inside(const fby__pack *p, fby_error *err)
+{
+    const char *root;
+    char name[40];
+    (void)snprintf(name, sizeof name, "part-00000.%s", p->extension);
+    FBY__TRY(fby__dataset_would_find(p->ds, p->to, name, &root, err));
+    if (root)
+        return fby__fail(
+            err, FBY_E_ARG,
+            "'%s' lies inside of '%s', which is searched for the source's files: opened again, it would have the pack's rows among its "
+            "own; choose a folder outside of it",
+            p->to, root);
+    return FBY_OK;
+}
+
 fby_status fby__pack_layout(fby__pack *p, fby_error *err)
 {
     const fby_pack_opts *o = p->o;
@@ -308,6 +334,7 @@ fby_status fby__pack_layout(fby__pack *p, fby_error *err)
         return fby__fail(err, FBY_E_ARG, "columns and outputs both say what is packed: give one of them");
     p->format = FORMATS[o->format].format;
     p->extension = FORMATS[o->format].name;
+    FBY__TRY(refuse_inside(p, err));
     p->codec = CODECS[o->codec != FBY_PACK_CODEC_AUTO ? o->codec : FORMATS[o->format].codec];
     p->rows = fby__pack_row_count(p);
     FBY__TRY(choose_memory(p, err));

@@ -145,7 +145,6 @@ static fby_status decode(const fby__read_task *task, fby__read_worker *w, fby_er
     stream *s = stream_of(read);
     const column *c = &s->columns[task->panel];
     const fby__block *block = fby__dataset_block(s->ds, read->block);
-    const char *path = fby__dataset_file_path(s->ds, block->file);
     const struct ArrowSchema *to = s->schema.children[task->panel];
     struct ArrowArray *out = s->array.children[task->panel];
     const int64_t rows = (int64_t)(block->row_end - block->row_begin);
@@ -155,7 +154,7 @@ static fby_status decode(const fby__read_task *task, fby__read_worker *w, fby_er
         return fby__cast_nulls(to, rows, out, err);
     fby__arrow_request request = {.table = read->table,
                                   .file = read->file,
-                                  .file_name = path,
+                                  .file_name = fby__dataset_file_path(s->ds, block->file),
                                   .group = block->group,
                                   .row_begin = block->row_begin,
                                   .row_end = block->row_end,
@@ -172,8 +171,11 @@ static fby_status decode(const fby__read_task *task, fby__read_worker *w, fby_er
     }
     if (status == FBY_OK && !read->table->ops->retype) /* CSV text was looked at when the file was opened */
         status = check_text(block, to, out, err);
-    if (status != FBY_OK)
-        fby__error_context(err, "'%s', row group %u, column '%s'", path, block->group, c->field->path);
+    if (status != FBY_OK) {
+        char text[FBY__BLOCK_TEXT_BYTES];
+        fby__dataset_block_text(s->ds, read->block, text);
+        fby__error_context(err, "%s, column '%s'", text, c->field->path);
+    }
     return status;
 }
 

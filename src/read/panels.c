@@ -173,13 +173,13 @@ static fby_status too_large(const fby__read_task *task, uint64_t row, fby_error 
     const fby__reader *r = task->read->reader;
     const fby__block *block = fby__dataset_block(r->ds, task->read->block);
     const fby__read_panel *wanted = &r->panels[task->panel];
-    char where[40] = "";
+    char text[FBY__BLOCK_TEXT_BYTES], where[40] = "";
+    fby__dataset_block_text(r->ds, task->read->block, text);
     if (row != UINT64_MAX)
         (void)snprintf(where, sizeof where, ", row %llu", (unsigned long long)(block->first_row + row));
-    return fby__fail(err, FBY_E_DATA,
-                     "'%s', row group %u%s: column '%s'%s: the result of its operations does not fit %s; choose a wider dtype",
-                     path_of(task->read), block->group, where, r->columns[wanted->column[task->first_column]].path,
-                     task->n_columns > 1 ? " or one beside it" : "", fby_dtype_name(wanted->layout.dtype));
+    return fby__fail(err, FBY_E_DATA, "%s%s: column '%s'%s: the result of its operations does not fit %s; choose a wider dtype", text,
+                     where, r->columns[wanted->column[task->first_column]].path, task->n_columns > 1 ? " or one beside it" : "",
+                     fby_dtype_name(wanted->layout.dtype));
 }
 
 /* What follows decoding, over what the task has just put into the panel, which is still in the cache: row operations, once it is noted what

@@ -189,23 +189,23 @@ static bool given_up(fby__read *read)
 fby_status fby__read_refuse(const fby__reader *r, uint32_t number, const char *column, bool and_others, uint64_t bytes, uint64_t held,
                             uint64_t later, fby_error *err)
 {
-    const fby__block *block = fby__dataset_block(r->ds, number);
-    const char *path = fby__dataset_file_path(r->ds, block->file);
-    char columns[200] = "its columns need";
+    const char *groups = fby__dataset_groups_text(r->ds);
+    char text[FBY__BLOCK_TEXT_BYTES], smaller[40] = "", columns[200] = "its columns need";
     fby__account_stats now;
     fby__account_stats_of(r->account, &now);
     held = fby__min_u64(held, now.charged_bytes);
     const uint64_t least = fby__max_u64(now.charged_bytes - held + bytes + later, now.limit_bytes);
     const uint64_t would_do = r->enough ? r->enough(r, least) : fby__account_enough(least);
+    fby__dataset_block_text(r->ds, number, text);
+    if (groups)
+        (void)snprintf(smaller, sizeof smaller, ", or write smaller %s", groups);
     if (column)
         (void)snprintf(columns, sizeof columns, "column '%s' %s", column, and_others ? "and those beside it need" : "needs");
-    return fby__fail(
-        err, FBY_E_BUDGET,
-        "'%s', row group %u: %s at least %llu bytes (%.1f MiB) at once, which the memory budget of %llu bytes (%.1f MiB) has no "
-        "room for beside the %.1f MiB that are taken: raise memory to %llu bytes (%.1f MiB), read fewer columns, or write smaller "
-        "row groups",
-        path ? path : "(memory)", block->group, columns, (unsigned long long)bytes, MIB(bytes), (unsigned long long)now.limit_bytes,
-        MIB(now.limit_bytes), MIB(now.charged_bytes - held), (unsigned long long)would_do, MIB(would_do));
+    return fby__fail(err, FBY_E_BUDGET,
+                     "%s: %s at least %llu bytes (%.1f MiB) at once, which the memory budget of %llu bytes (%.1f MiB) has no "
+                     "room for beside the %.1f MiB that are taken: raise memory to %llu bytes (%.1f MiB), or read fewer columns%s",
+                     text, columns, (unsigned long long)bytes, MIB(bytes), (unsigned long long)now.limit_bytes, MIB(now.limit_bytes),
+                     MIB(now.charged_bytes - held), (unsigned long long)would_do, MIB(would_do), smaller);
 }
 
 /* An allowance's `more`. */

@@ -145,9 +145,9 @@ static uint64_t expected_bytes(scanning *s, const job *j)
 
 static fby_status refuse_kept(job *j, uint64_t bytes, fby_error *err)
 {
-    char what[400];
-    const char *path = fby__dataset_file_path(j->s->r->ds, j->rows.block->file);
-    (void)snprintf(what, sizeof what, "'%.280s', row group %u: what is found in all files", path ? path : "(memory)", j->rows.block->group);
+    char text[FBY__BLOCK_TEXT_BYTES], what[FBY__BLOCK_TEXT_BYTES + 40];
+    fby__dataset_block_text(j->s->r->ds, j->rows.block_number, text);
+    (void)snprintf(what, sizeof what, "%s: what is found in all files", text);
     return fby__account_refuse(j->s->account, what, bytes, err);
 }
 
@@ -288,7 +288,7 @@ static fby_status read_block(job *j, uint32_t b, fby_error *err)
     if (end == 0 || (r->wanted && !r->wanted(r->user, b, &begin, &end)))
         return FBY_OK;
     if (end > MAX_BLOCK_ROWS)
-        return fby__fail(err, FBY_E_UNSUPPORTED, "a row group of %llu rows is more than the sample index holds",
+        return fby__fail(err, FBY_E_UNSUPPORTED, "a block of %llu rows is more than the sample index holds",
                          (unsigned long long)(block->row_end - block->row_begin));
     const bool folded = is_one_row(j, block, begin, end);
     for (uint64_t row = begin, n; row < end; row += n) {

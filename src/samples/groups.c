@@ -49,7 +49,7 @@ static fby_status groups_of_block(fby__sample_base *base, uint32_t b, uint64_t n
     if (rows == 0)
         return FBY_OK;
     if (rows > FBY__MAX_GROUP_BLOCK_ROWS)
-        return fby__fail(err, FBY_E_UNSUPPORTED, "a row group of %llu rows is more than the sample index holds", (unsigned long long)rows);
+        return fby__fail(err, FBY_E_UNSUPPORTED, "a block of %llu rows is more than the sample index holds", (unsigned long long)rows);
     uint64_t start = n - begun, n_begins = start < rows ? fby__div_up_u64(rows - start, n) : 0;
     uint32_t *begins = fby__malloc((size_t)(n_begins + 1) * sizeof *begins);
     if (!begins)

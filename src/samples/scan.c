@@ -298,7 +298,7 @@ static fby_status collect(void *user, void *memory, const fby__scan_rows *rows, 
             continue;
         if ((flags[r] & (BEGINS | BREAKS)) && row > 0) {
             if (row >= BREAK_ONLY)
-                return fby__fail(err, FBY_E_UNSUPPORTED, "a row group of more than %u rows cannot be cut into series", BREAK_ONLY);
+                return fby__fail(err, FBY_E_UNSUPPORTED, "a block of more than %u rows cannot be cut into series", BREAK_ONLY);
             if (fby__grow((void **)&f->begins, &f->cap_begins, f->n_begins + 1, sizeof *f->begins) != 0)
                 return fby__fail_nomem(err, "the samples");
             f->begins[f->n_begins++] = row | (flags[r] & BEGINS ? 0 : BREAK_ONLY);

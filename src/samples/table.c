@@ -527,7 +527,7 @@ static fby_status cut_blocks(cutting *c, fby__sample_base *base, const fby_sampl
         const fby__block *block = fby__dataset_block(ds, b);
         bool goes_on;
         if (block->row_end - block->row_begin > FBY__MAX_GROUP_BLOCK_ROWS)
-            return fby__fail(err, FBY_E_UNSUPPORTED, "a row group of %llu rows is more than the sample index holds",
+            return fby__fail(err, FBY_E_UNSUPPORTED, "a block of %llu rows is more than the sample index holds",
                              (unsigned long long)(block->row_end - block->row_begin));
         if (block->row_end == block->row_begin)
             continue;

@@ -87,3 +87,22 @@ def test_inverse_of_narrow_values_is_wide(dtype):
     if dtype == "float16":
         assert alone.inverse(np.zeros(2, dtype), "x").tolist() == [70049.5] * 2
         assert grouped.inverse(np.zeros(2, dtype), "x", [1, 2]).dtype == np.float32
+
+
+@pytest.mark.parametrize("kind, place", [("parquet", "row group 1"), ("arrow", "record batch 1"), ("csv", "rows 0 to 999"), ("h5", "rows 0 to 999"),
+                                         ("memory", r"'\(in memory\)', batch 0")])  # fmt: skip
+def test_a_place_is_said_in_the_words_of_the_format(tmp_path, kind, place):
+    x = np.zeros(1000, np.float32)
+    x[700] = 1000
+    path, table = tmp_path / f"x.{kind}", pa.table({"x": x})
+    if kind == "arrow":
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table, max_chunksize=500)
+    elif kind == "csv":
+        path.write_text("x\n" + "".join(f"{value}\n" for value in x))
+    elif kind != "memory":
+        put(path, x=x)
+    ds = fb.open({"x": x}) if kind == "memory" else fb.open(path, dtypes={"x": "float32"} if kind == "csv" else None)
+    with pytest.raises(fb.DataError, match=place) as caught:
+        list(ds.rows().loader({"x": fb.col("x").scale(1e36)}, batch_size=100, framework="numpy"))
+    assert ("row group" in str(caught.value)) == (kind == "parquet") and "row 700" in str(caught.value)

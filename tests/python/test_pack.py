@@ -173,6 +173,40 @@ def test_the_command_shows_progress_on_a_terminal(tmp_path):
     assert percent == sorted(percent) and lines[-1] == "", "it is gone when the command ends"
 
 
+def test_a_pack_among_its_sources_files_is_refused(tmp_path, monkeypatch):
+    """Whoever opens the source again would have all rows twice."""
+    src = write(floats(100), tmp_path / "src", files=2)
+    monkeypatch.chdir(tmp_path)
+    inside = [(src, src / "packed"), ("src", "src/a/b"), (".", "packed"), (tmp_path, src / "../other"), ("**/*.arrow", "a/b"), ("s*/**", src / "a"),
+              ("{set}/*.arrow", "new"), ([tmp_path / "**"], "src/new"), ("s?c", "src/a")]  # fmt: skip
+    for source, to in inside:
+        with pytest.raises(ValueError, match="lies inside of '.*', which is searched for the source's files"):
+            fb.pack(source, to)
+        with pytest.raises(ValueError, match="lies inside of"):
+            fb.pack_tasks(source, to)
+    assert sorted(path.name for path in src.iterdir()) == ["0.arrow", "1.arrow"] and list(tmp_path.iterdir()) == [src]
+    outside = [("src/*.arrow", "src/packed", "arrow"), ("src", "src/.packed", "arrow"), ("src", "src/_packed", "arrow"), ("src", "srcs", "arrow"),
+               (src / "0.arrow", "src/x", "arrow"), ("*/[01].arrow", "new", "arrow"), ("**/*.arrow", "as_parquet", "parquet")]  # fmt: skip
+    rows = {}
+    for source, to, format in outside:
+        before = len(fb.open(source))
+        fb.pack(source, to, format=format)
+        rows[to] = (before, len(fb.open(source)))
+    assert all(before == after for before, after in rows.values()), rows
+
+
+def test_sixty_thousand_chosen_columns_are_looked_at_in_no_time(tmp_path):
+    """None is there: that is said after they were compared with each other."""
+    ds = fb.open(floats(10))
+    names = [f"a_rather_long_name_of_a_column_{i:06d}" for i in range(60_000)]
+    begun = time.process_time()
+    with pytest.raises(fb.SchemaError, match="a_rather_long_name_of_a_column_000000"):
+        fb.pack(ds, tmp_path / "out", columns=names)
+    assert time.process_time() - begun < 2
+    with pytest.raises(ValueError, match="'a_rather_long_name_of_a_column_000007' is named twice"):
+        fb.pack(ds, tmp_path / "out", columns=[*names, names[7]])
+
+
 def test_what_options_do_not_fit_is_said(tmp_path):
     ds = fb.open(floats(100))
     with pytest.raises(ValueError, match="snappy.*none, lz4 or zstd"):

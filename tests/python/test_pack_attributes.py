@@ -426,12 +426,41 @@ def test_columns_that_no_reader_has_are_named(tmp_path):
         f["x"] = np.arange(9)
         f["gone"], f["lost"] = h5py.SoftLink("/nowhere"), h5py.SoftLink("/nowhere/else")
     done = fb.pack(tmp_path / "a.h5", tmp_path / "out")
-    assert done.note.startswith("not packed: 'gone': a soft link to nothing") and done.note.endswith("; and 1 more column")
+    assert done.note.startswith("not packed: 'gone': a soft link to nothing") and "; 'lost': a soft link to nothing" in done.note
     assert fb.pack(tmp_path / "a.h5", tmp_path / "x", columns=["x"]).note is None
-    twice = pa.Table.from_arrays([pa.array([1, 2]), pa.array([3.0, 4.0])], ["a", "a"])
-    with pa.OSFile(str(tmp_path / "b.arrow"), "wb") as sink, pa.ipc.new_file(sink, twice.schema) as writer:
-        writer.write_table(twice)
-    assert fb.pack(tmp_path / "b.arrow", tmp_path / "b").note == "not packed: 'a': the second column of that name in a file"
+
+
+def write_arrow(path, table):
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+@pytest.mark.parametrize("n", [1, 3, 20])
+def test_columns_of_one_name_are_all_named(tmp_path, n):
+    names = [f"c{i}" for i in range(n)]
+    for file in "xy":  # both have them, which is told once
+        write_arrow(tmp_path / f"{file}.arrow", pa.Table.from_arrays([pa.array([i, 2]) for i in range(3 * n)], [*names, *names, *names]))
+    ds = fb.open(tmp_path / "*.arrow")
+    why = "the second column of that name in a file"
+    assert ds._core.left_out() == [f"'{name}': {why}" for name in names]
+    (note,) = (note for note in ds.notes if "twice" in note)
+    listed = ", ".join(f"'{name}'" for name in names[:8]) + (f" and {n - 8} more" if n > 8 else "")
+    assert note == (f"the column {listed} is there twice in a file; the first one counts" if n == 1
+                    else f"the columns {listed} are there twice in a file; the first ones count")  # fmt: skip
+    more = "; and 16 more columns" if n > 4 else ""
+    assert fb.pack(ds, tmp_path / "out").note == "not packed: " + "; ".join(f"'{name}': {why}" for name in names[:4]) + more
+
+
+def test_columns_that_a_placeholder_hides_are_named(tmp_path):
+    for region, year in (("north", 1), ("south", 2)):
+        write_arrow(tmp_path / f"{region}-{year}.arrow", pa.table({"region": [9, 9], "year": [8, 8], "x": [year, year]}))
+    ds = fb.open(tmp_path / "{region}-{year}.arrow")
+    why = "hidden by the column of that name that comes from the files' names"
+    assert ds._core.left_out() == [f"'region': {why}", f"'year': {why}"]
+    assert "the columns 'region', 'year' come from the files' names; the columns of those names inside the files are hidden" in ds.notes
+    done = fb.pack(ds, tmp_path / "out", shuffle="none")
+    assert done.note == f"not packed: 'region': {why}; 'year': {why}"
+    assert pa.table(fb.open(tmp_path / "out"))["region"].to_pylist() == ["north", "north", "south", "south"]
 
 
 def test_columns_that_make_no_table_are_refused(tmp_path):

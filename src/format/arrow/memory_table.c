@@ -310,6 +310,8 @@ static fby_status memory_describe(const fby__table *table, fby__file *file, uint
 
 const fby__format_ops fby__arrow_ops = {
     .name = "arrow",
+    .group = "batch",
+    .groups = "batches",
     .bid = memory_bid,
     .open = memory_open,
     .freeze = memory_freeze,

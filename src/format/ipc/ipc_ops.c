@@ -21,6 +21,8 @@ static bool ipc_note(const fby__table *table, uint32_t i, char *out, size_t n)
 
 const fby__format_ops fby__ipc_ops = {
     .name = "ipc",
+    .group = "record batch",
+    .groups = "record batches",
     .bid = ipc_bid,
     .probe = fby__ipc_probe,
     .open = fby__ipc_open,

@@ -73,6 +73,8 @@ static fby_status pq_decode_arrow(const fby__arrow_request *q, fby__scratch *scr
 
 const fby__format_ops fby__parquet_ops = {
     .name = "parquet",
+    .group = "row group",
+    .groups = "row groups",
     .bid = pq_bid,
     .open = pq_open,
     .freeze = fby__pq_freeze,

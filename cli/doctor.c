@@ -45,7 +45,8 @@ static void look_at_cache(doctor_report *report, const doctor_cache *cache)
 {
     doctor_finding *f;
     if (!cache->folder.n) {
-        f = doctor_add(report, "index cache", DOCTOR_SLOW, "none: HOME is not set, so every opening reads all metadata again");
+        f = doctor_add(report, "index cache", DOCTOR_SLOW, "none: %s, so every opening reads all metadata again",
+                       cli_text_str(&cache->why));
         cli_text_add(&f->cure, "export FOREBAY_CACHE=/some/folder");
         return;
     }
@@ -58,7 +59,7 @@ static void look_at_cache(doctor_report *report, const doctor_cache *cache)
     if (cache->refusal) {
         f = doctor_add(report, "index cache", DOCTOR_SLOW, "%s is not used, so every opening reads all metadata again: %s",
                        cli_text_str(&cache->folder), cache->refusal);
-        cli_text_add(&f->cure, "export FOREBAY_CACHE=/some/folder, or what is said");
+        cli_text_add(&f->cure, "export FOREBAY_CACHE=/some/folder");
         return;
     }
     f = doctor_add(report, "index cache", cache->writable ? DOCTOR_OK : DOCTOR_SLOW, "%s: %s files, %s%s", cli_text_str(&cache->folder),

@@ -30,7 +30,8 @@ void doctor_path(doctor_report *report, const char *path);
 
 /* doctor_cache.c */
 typedef struct doctor_cache {
-    cli_text folder; /* owned; empty: there is none, for HOME is not set */
+    cli_text folder; /* owned; empty: there is none */
+    cli_text why;    /* owned: there is none */
     uint64_t n_files, n_bytes;
     int sys_errno;       /* why the folder cannot be read; 0: it can, or is not there yet */
     const char *refusal; /* static: why the library leaves it alone; NULL: it does not */

@@ -55,8 +55,12 @@ static void count_file(int dir_fd, const char *name, const struct stat *st, void
 void doctor_cache_find(doctor_cache *cache, const char *folder)
 {
     char found[PATH_MAX];
-    if (fby_index_cache(folder, found, sizeof found, &cache->refusal, NULL) != FBY_OK || !*found)
+    fby_error err;
+    const bool asked = fby_index_cache(folder, found, sizeof found, &cache->refusal, &err) == FBY_OK;
+    if (!asked || !*found) {
+        cli_text_add(&cache->why, asked ? "HOME is not set" : err.message);
         return;
+    }
     cli_text_add(&cache->folder, found);
     cache->sys_errno = each_file(cli_text_str(&cache->folder), count_file, cache);
     char *path = strdup(cli_text_str(&cache->folder));
@@ -66,7 +70,11 @@ void doctor_cache_find(doctor_cache *cache, const char *folder)
     free(path);
 }
 
-void doctor_cache_fini(doctor_cache *cache) { cli_text_free(&cache->folder); }
+void doctor_cache_fini(doctor_cache *cache)
+{
+    cli_text_free(&cache->folder);
+    cli_text_free(&cache->why);
+}
 
 typedef struct removal {
     uint64_t n_files, n_bytes;
@@ -90,7 +98,8 @@ int doctor_cache_clear(const doctor_cache *cache, bool yes, bool json)
 {
     const char *folder = cli_text_str(&cache->folder);
     if (!cache->folder.n)
-        return cli_error(CLI_USAGE, "forebay doctor --clear-cache --cache-dir DIR", "doctor: there is no index cache: HOME is not set");
+        return cli_error(CLI_USAGE, "forebay doctor --clear-cache --cache-dir DIR", "doctor: there is no index cache: %s",
+                         cli_text_str(&cache->why));
     if (cache->sys_errno)
         return cli_error(CLI_FAILED, NULL, "cannot read %s: %s", folder, strerror(cache->sys_errno));
     if (!yes && cache->n_files) {

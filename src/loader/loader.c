@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 1024, MAX_OPENERS = 4 };
+enum { MAX_DEPTH = 1024, LEAST_OPENERS = 4 };
 
 static fby_status check_options(const fby_loader_opts *opts, fby_error *err)
 {
@@ -129,8 +129,9 @@ static fby_status start(fby_loader *l, fby_error *err)
         return fby__fail_nomem(err, "the loader");
     fby_cancel *before = fby_cancel_use(l->engine.token);
     fby_status status = fby__pool_create(l->config.n_threads, "forebay", &l->engine.pool, err);
+    const uint64_t openers = fby__min_u64(l->memory.max_jobs, fby__max_u64(LEAST_OPENERS, (uint64_t)l->config.n_threads));
     if (status == FBY_OK && any_files) /* where the system has no more threads, workers begin all reads */
-        (void)fby__pool_create((int)fby__min_u64(l->memory.max_jobs, MAX_OPENERS), "forebay-open", &l->engine.openers, NULL);
+        (void)fby__pool_create((int)openers, "forebay-open", &l->engine.openers, NULL);
     (void)fby_cancel_use(before);
     for (uint32_t i = 0; i < l->n_sources; i++)
         l->sources[i].reader.pool = l->engine.pool;

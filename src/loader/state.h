@@ -351,10 +351,9 @@ typedef struct fby__loader_memory {
 
 /** What works. The pointers are set once; each part has locks or atomics of its own. */
 typedef struct fby__loader_engine {
-    fby__account *account; /* shared */
-    fby__pool *pool;       /* owned */
-    fby__pool *
-        openers; /* owned: begin reads where the storage lets them wait; NULL for datasets in memory, and where there are no threads left */
+    fby__account *account;   /* shared */
+    fby__pool *pool;         /* owned */
+    fby__pool *openers;      /* owned: begin reads where the storage lets them wait; NULL where there are no files, or no threads left */
     fby_cancel *token;       /* owned: the pool's tasks run under it; set while an epoch is stopped */
     fby__io *io;             /* owned; NULL for datasets in memory */
     fby__chunk_store *store; /* owned; NULL when nothing is shared */

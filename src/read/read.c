@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "trace/events.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #define STEP_BYTES ((size_t)1 << 20) /* asked of the account at once */
@@ -455,6 +456,7 @@ void fby__read_begin(fby__read *read, int worker)
     fby__reader *r = read->reader;
     fby_error err = {.file_offset = -1};
     size_t n_requests;
+    assert(worker != FBY__NO_WORKER || (r->pool && r->asks_sink));
     atomic_store_explicit(&read->failed, FBY__READ_GOES_ON, memory_order_relaxed);
     read->error = err;
     read->lacks_room = false;

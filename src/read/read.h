@@ -11,8 +11,8 @@
  *   sink     where they go: three functions
  *
  *   1. A read belongs to one thread at a time, but for its tasks, which fill disjoint panels, rows or columns.
- *   2. done() is called exactly once for each begin(), on a thread of the pool, or, without one, on the thread that began: never on a
- *      thread of the engine.
+ *   2. done() is called exactly once for each begin(), on a thread of the pool, or on the thread that began, without a pool or where beginning
+ *      failed: never on a thread of the engine.
  *   3. What is found too small while it is decoded is placed again by the sink, which asks the account: nothing here goes beyond it.
  */
 #ifndef FBY_READ_READ_H

@@ -137,7 +137,8 @@ static fby__allowance *begin_hook(job *j)
 static uint64_t expected_bytes(scanning *s, const job *j)
 {
     pthread_mutex_lock(&s->lock);
-    const double kept = (double)(s->kept_bytes + j->kept.lacked_bytes), seen = (double)fby__max_u64(s->rows_seen, j->rows.n);
+    const double kept = (double)(s->kept_bytes + j->kept.lacked_bytes),
+                 seen = (double)fby__max_u64(s->rows_seen, j->rows.n * j->rows.times);
     pthread_mutex_unlock(&s->lock);
     const double all = (double)fby__max_u64(fby_dataset_rows(s->r->ds), 1), more = kept * (all / seen - 1);
     return j->kept.lacked_bytes + (more > 0 && more < 1e18 ? (uint64_t)more : 0);

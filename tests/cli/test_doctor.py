@@ -116,6 +116,17 @@ def test_the_cache_that_the_library_fills_is_the_one_that_is_cleared(env, tmp_pa
     assert run("doctor", "--clear-cache", "--yes", env=env).stdout.startswith("removed 0 files")
 
 
+def test_that_there_is_no_cache_comes_with_the_reason(env, tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = 'cd "$1" && rmdir "$1" && shift && exec "$@"'
+    for variables, reason in (({**env, "FOREBAY_CACHE": "cache"}, "working directory"), ({"PATH": env["PATH"]}, "HOME is not set")):
+        gone.mkdir(exist_ok=True)
+        done = subprocess.run(["sh", "-c", script, "sh", gone, CLI, "doctor"], env=variables, capture_output=True, text=True, timeout=60)
+        (line,) = (line for line in done.stdout.splitlines() if "index cache" in line and "none" in line)
+        assert reason in line, line
+
+
 def test_a_cache_that_cannot_be_read_is_said(env, tmp_path):
     (tmp_path / "cache").write_text("no folder")
     found = next(f for f in doctor(env)["findings"] if f["name"] == "index cache")

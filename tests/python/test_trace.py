@@ -264,3 +264,7 @@ def test_threads_have_names(table):
         next(iterator)
         assert sum("/" in name for name in names()) >= 2
         assert any(thread.name == "forebay-transform" for thread in threading.enumerate())
+    for threads, openers in ((2, 4), (6, 6)):  # files are opened as many at once as workers would have opened
+        with table.rows().loader({"x": "x"}, batch_size=500, threads=threads) as loader:
+            next(iter(loader))
+            assert sum(name.startswith("forebay-open/") for name in names()) == openers

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +22,9 @@ static fby_status no_memory(fby_error *err) { return fby__fail_nomem(err, "a pac
 
 static bool exists(const char *folder, const char *name)
 {
-    char *path = fby__format("%s/%s", folder, name);
-    const bool there = path && access(path, F_OK) == 0;
-    fby__free(path);
-    return there;
+    char path[PATH_MAX]; /* of the stack: without memory, a file that is there would not be */
+    const int n = snprintf(path, sizeof path, "%s/%s", folder, name);
+    return n > 0 && (size_t)n < sizeof path && access(path, F_OK) == 0;
 }
 
 bool fby__pack_has_file(const fby__pack *p, uint64_t file)
@@ -146,7 +146,8 @@ bool fby__pack_in_memory(const fby__pack *p) { return fby__dataset_file_count(p-
 
 fby_status fby__pack_look(const fby__pack *p, fby__pack_state *out, fby_error *err)
 {
-    const bool manifest = exists(p->to, FBY__PACK_MANIFEST), plan = exists(p->work, FBY__PACK_PLAN);
+    const bool plan = exists(p->work, FBY__PACK_PLAN); /* first: whoever finishes the pack removes it after the manifest is there */
+    const bool manifest = exists(p->to, FBY__PACK_MANIFEST);
     *out = manifest && plan ? FBY__PACK_UNTIDY : manifest ? FBY__PACK_FINISHED : plan ? FBY__PACK_UNFINISHED : FBY__PACK_NOTHING;
     return manifest ? FBY_OK : refuse_others(p, plan, err);
 }

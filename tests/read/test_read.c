@@ -17,7 +17,7 @@ typedef struct probe {
     uint64_t capacity, most; /* strings: what they get at first, and at most */
     bool asks;               /* the sink whether there is room for what decoding allocates */
     bool gives;              /* and it says yes */
-    uint64_t asked;          /* so many bytes */
+    _Atomic uint64_t asked;  /* so many bytes */
     bool exhausts;           /* panels are placed when their turn comes, and then nothing is left in the account */
     uint64_t taken;          /* by that */
     uint32_t n_placed;

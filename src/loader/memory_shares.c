@@ -111,9 +111,8 @@ void fby__loader_share(fby_loader *l)
     fby__loader_memory *m = &l->memory;
     const uint64_t job = fby__loader_job_bytes(l);
     m->shares = shares_of(l, m->budget_bytes);
-    m->overlap_bytes = m->smooth_bytes;
-    if (m->budget_bytes > m->smooth_bytes && fby__loader_smooth_budget(l, m->budget_bytes) > m->budget_bytes)
-        m->overlap_bytes = fby__loader_smooth_budget(l, m->budget_bytes);
+    const uint64_t next = m->budget_bytes > m->smooth_bytes ? fby__loader_smooth_budget(l, m->budget_bytes) : 0;
+    m->overlap_bytes = next > m->budget_bytes ? next : m->smooth_bytes;
     m->direct_fit = fby__direct_fits(l, m->budget_bytes, &m->shares);
     while (l->config.depth > 2 && depth_bytes(l) > m->shares.depth_bytes) {
         l->config.depth--;

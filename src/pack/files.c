@@ -50,8 +50,7 @@ static fby_status write_file(fby__pack *p, fby__pack_source *source, uint64_t fi
     const uint64_t rows = fby__pack_file_begin(p, file + 1) - fby__pack_file_begin(p, file);
     const fby__write_options options = fby__pack_write_options(p, &out.fd, rows, p->batch_rows);
     fby__writer *writer = NULL;
-    char *name = fby__pack_file_name(p, file);
-    fby_status status = name ? fby__pack_out_open(p->work, name, &out, err) : fby__fail_nomem(err, "a pack");
+    fby_status status = fby__pack_out_open(p->work, fby__pack_file_name(p, file).text, &out, err);
     if (status == FBY_OK)
         status = of_writer(fby__writer_begin(p->format, &p->schema, &options, (fby__byte_sink){fby__pack_out_write, &out}, &writer, err),
                            &out, err);
@@ -64,7 +63,6 @@ static fby_status write_file(fby__pack *p, fby__pack_source *source, uint64_t fi
         status = fby__pack_out_close(&out, true, err);
     else
         fby__pack_out_drop(&out);
-    fby__free(name);
     return status;
 }
 

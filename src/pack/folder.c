@@ -22,25 +22,21 @@ static fby_status no_memory(fby_error *err) { return fby__fail_nomem(err, "a pac
 
 static bool exists(const char *folder, const char *name)
 {
-    char path[PATH_MAX]; /* of the stack: without memory, a file that is there would not be */
+    char path[PATH_MAX]; /* see fby__pack_name */
     const int n = snprintf(path, sizeof path, "%s/%s", folder, name);
     return n > 0 && (size_t)n < sizeof path && access(path, F_OK) == 0;
 }
 
 bool fby__pack_has_file(const fby__pack *p, uint64_t file)
 {
-    char *name = fby__pack_file_name(p, file);
-    const bool there = name && (exists(p->work, name) || exists(p->to, name));
-    fby__free(name);
-    return there;
+    const fby__pack_name name = fby__pack_file_name(p, file);
+    return exists(p->work, name.text) || exists(p->to, name.text);
 }
 
 char *fby__pack_file_path(const fby__pack *p, uint64_t file)
 {
-    char *name = fby__pack_file_name(p, file);
-    char *path = name ? fby__format("%s/%s", exists(p->work, name) ? p->work : p->to, name) : NULL;
-    fby__free(name);
-    return path;
+    const fby__pack_name name = fby__pack_file_name(p, file);
+    return fby__format("%s/%s", exists(p->work, name.text) ? p->work : p->to, name.text);
 }
 
 uint64_t fby__pack_written_bytes(const fby__pack *p)
@@ -48,10 +44,9 @@ uint64_t fby__pack_written_bytes(const fby__pack *p)
     uint64_t sum = 0;
     for (uint64_t i = 0; i < p->n_files; i++) {
         struct stat st;
-        char *name = fby__pack_file_name(p, i), *path = name ? fby__format("%s/%s", p->to, name) : NULL;
-        sum += path && stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
-        fby__free(path);
-        fby__free(name);
+        char path[PATH_MAX];
+        const int n = snprintf(path, sizeof path, "%s/%s", p->to, fby__pack_file_name(p, i).text);
+        sum += n > 0 && (size_t)n < sizeof path && stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
     }
     return sum;
 }
@@ -265,7 +260,7 @@ fby_status fby__pack_folder_finish(fby__pack *p, fby_error *err)
     char **names = fby__calloc(p->n_files + 1, sizeof *names);
     fby_status status = names ? FBY_OK : no_memory(err);
     for (uint64_t i = 0; status == FBY_OK && i < p->n_files; i++)
-        status = (names[i] = fby__pack_file_name(p, i)) ? FBY_OK : no_memory(err);
+        status = (names[i] = fby__strdup(fby__pack_file_name(p, i).text)) ? FBY_OK : no_memory(err);
     if (status == FBY_OK)
         status = move_files(p, names, err);
     for (uint64_t i = 0; names && i < p->n_files; i++)

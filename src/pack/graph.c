@@ -115,7 +115,7 @@ static fby_status describe_verify(const fby__pack *p, fby_pack_task *t, name_lis
     t->rows = rows + fby__pack_file_begin(p, last) - fby__pack_file_begin(p, first);
     t->bytes_in += (uint64_t)((double)(t->rows - rows) * p->row_bytes);
     for (; first < last; first++)
-        FBY__TRY(add_made_name(in, fby__pack_file_name(p, first), err));
+        FBY__TRY(add_in_work(in, fby__pack_file_name(p, first).text, err));
     return add_made_name(out, fby__pack_verify_name(t->k), err);
 }
 
@@ -134,7 +134,7 @@ static fby_status describe_write(const fby__pack *p, fby_pack_task *t, name_list
         FBY__TRY(add_source(p, begin, end, in, &t->bytes_in, err));
     }
     for (; first < last; first++)
-        FBY__TRY(add_made_name(out, fby__pack_file_name(p, first), err));
+        FBY__TRY(add_in_work(out, fby__pack_file_name(p, first).text, err));
     return FBY_OK;
 }
 

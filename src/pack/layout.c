@@ -357,13 +357,14 @@ fby_status fby__pack_layout(fby__pack *p, fby_error *err)
 
 /* ---- words ---- */
 
-char *fby__pack_file_name(const fby__pack *p, uint64_t file)
+fby__pack_name fby__pack_file_name(const fby__pack *p, uint64_t file)
 {
+    fby__pack_name name;
     int digits = 5;
     for (uint64_t n = 100000; n < p->n_files; n *= 10)
         digits++;
-    if (!p->keys || p->keys->n == 0)
-        return fby__format("part-%0*llu.%s", digits, (unsigned long long)file, p->extension);
-    const fby__pack_key *key = fby__pack_key_of_file(p->keys, file);
-    return fby__format("part-%s-%0*llu.%s", key->name, digits, (unsigned long long)(file - key->first_file), p->extension);
+    const fby__pack_key *key = p->keys && p->keys->n ? fby__pack_key_of_file(p->keys, file) : NULL;
+    (void)snprintf(name.text, sizeof name.text, "part-%s%s%0*llu.%s", key ? key->name : "", key ? "-" : "", digits,
+                   (unsigned long long)(key ? file - key->first_file : file), p->extension); /* names of keys are checked to be short */
+    return name;
 }

@@ -153,8 +153,12 @@ uint32_t fby__pack_bucket_at(const fby__pack *p, uint64_t destination);
 uint64_t fby__pack_file_begin(const fby__pack *p, uint64_t file);
 /** The files [*out_first, *out_last) of write task k. */
 void fby__pack_write_files(const fby__pack *p, uint64_t k, uint64_t *out_first, uint64_t *out_last);
-/** "part-00007.arrow", by a key "part-VALUE-00007.arrow"; the caller's. */
-char *fby__pack_file_name(const fby__pack *p, uint64_t file);
+/** A name that needs no memory: without, a file that is there would not be. */
+typedef struct fby__pack_name {
+    char text[FBY__PACK_KEY_NAME + 56];
+} fby__pack_name;
+/** "part-00007.arrow", by a key "part-VALUE-00007.arrow". */
+fby__pack_name fby__pack_file_name(const fby__pack *p, uint64_t file);
 
 /* ---- provenance.c ---- */
 

@@ -146,13 +146,19 @@ def test_the_first_epoch_of_cold_files_takes_what_was_measured_and_their_reading
     assert 0 < once["first_epoch_samples_per_second"] < once["first_epoch_cached_samples_per_second"] and once["storage"] is None
 
 
-def test_a_split_is_judged_by_its_own_blocks(tmp_path):
+def of_eight_files(tmp_path, text):
+    """A pipeline file of that text beside a folder `data`: 40,000 rows of 8 bytes in blocks of 1,000."""
     (tmp_path / "data").mkdir()
     values = np.random.default_rng(0).standard_normal(40_000)
     for i in range(8):
         pq.write_table(pa.table({"x": values[i * 5_000 :][:5_000]}), tmp_path / f"data/{i}.parquet", row_group_size=1_000, compression="none")
     pipeline = tmp_path / "p.yaml"
-    pipeline.write_text("data: data\nsplits: {train: 0.75, val: 0.25, by: files}\noutputs: {x: x}\nloader: {batch_size: 100}\n")
+    pipeline.write_text(text)
+    return pipeline
+
+
+def test_a_split_is_judged_by_its_own_blocks(tmp_path):
+    pipeline = of_eight_files(tmp_path, "data: data\nsplits: {train: 0.75, val: 0.25, by: files}\noutputs: {x: x}\nloader: {batch_size: 100}\n")
     train, val = (advise(pipeline, "--split", split) for split in ("train", "val"))
     assert (train["samples"], val["samples"]) == (30_000, 10_000)
     for got in (train, val):
@@ -160,12 +166,7 @@ def test_a_split_is_judged_by_its_own_blocks(tmp_path):
 
 
 def test_a_part_is_judged_by_its_own_blocks(tmp_path):
-    (tmp_path / "data").mkdir()
-    values = np.random.default_rng(0).standard_normal(40_000)
-    for i in range(8):
-        pq.write_table(pa.table({"x": values[i * 5_000 :][:5_000]}), tmp_path / f"data/{i}.parquet", row_group_size=1_000, compression="none")
-    pipeline = tmp_path / "p.yaml"
-    pipeline.write_text("data: data\noutputs: {x: x}\nloader: {batch_size: 100, part: 1/4}\n")
+    pipeline = of_eight_files(tmp_path, "data: data\noutputs: {x: x}\nloader: {batch_size: 100, part: 1/4}\n")
     got = advise(pipeline)
     assert got["samples"] == 10_000 and got["sample"]["decoded_bytes"] == pytest.approx(8, rel=0.2)
     assert got["sample"]["stored_bytes"] == pytest.approx(8, rel=0.2)

@@ -127,7 +127,8 @@ typedef struct reading {
     names own;            /* those that this table has */
     size_t *column;       /* owned; own.n columns of the result */
     fby__account_scope *scope;
-    double n_tables; /* that are read into the result, as far as is known: for what is expected of memory */
+    double n_tables;  /* that are read into the result, as far as is known: for what is expected of memory */
+    uint64_t n_taken; /* rows, from the first one on */
     bool first_wins;
     bool skip_missing; /* rows without a key are left out; otherwise an error */
 } reading;
@@ -158,9 +159,9 @@ static fby_status take_row(const reading *r, uint32_t row, const double *values,
     return FBY_OK;
 }
 
-static fby_status take_batches(const reading *r, fby_loader *l, fby_error *err)
+static fby_status take_batches(reading *r, fby_loader *l, fby_error *err)
 {
-    for (uint64_t first = 0;;) {
+    for (;;) {
         fby_batch *batch;
         fby__batch_keys keys;
         FBY__TRY(fby__cancel_check(err));
@@ -168,7 +169,7 @@ static fby_status take_batches(const reading *r, fby_loader *l, fby_error *err)
         if (status != FBY_OK)
             return status == FBY_END ? FBY_OK : status;
         fby__table_key_batch(&r->key, batch, &keys);
-        uint64_t n = fby_batch_size(batch);
+        const uint64_t n = fby_batch_size(batch), first = r->n_taken;
         uint32_t row = 0;
         const double *values = r->own.n ? fby_batch_tensor(batch, keys.n_tensors)->data : NULL;
         for (uint64_t i = 0; status == FBY_OK && i < n; i++) {
@@ -181,27 +182,29 @@ static fby_status take_batches(const reading *r, fby_loader *l, fby_error *err)
         }
         fby_batch_unref(batch);
         FBY__TRY(status);
-        first += n;
-        r->scope->done = (double)first / (double)fby_dataset_rows(r->key.ds) / r->n_tables;
+        r->n_taken += n;
+        r->scope->done = (double)r->n_taken / (double)fby_dataset_rows(r->key.ds) / r->n_tables;
     }
 }
 
-static fby_status read_batches(const reading *r, const fby_output *outputs, size_t n_outputs, uint64_t batch_rows, int n_threads,
-                               fby_error *err)
+/* From the batch on that has the first row not taken yet; what it has before that comes again, which changes nothing. */
+static fby_status read_batches(reading *r, const fby_output *outputs, size_t n_outputs, uint64_t batch_rows, int n_threads, fby_error *err)
 {
     const fby_loader_opts opts = {FBY_LOADER_SIZES,         .outputs = outputs,          .n_outputs = n_outputs,
                                   .batch_size = batch_rows, .shuffle = FBY_SHUFFLE_NONE, .tail = FBY_TAIL_KEEP,
                                   .n_threads = n_threads};
     fby_loader *l;
     FBY__TRY(fby__table_loader_open(r->scope, r->key.ds, &opts, &l, err));
-    fby_status status = take_batches(r, l, err);
+    fby_status status = fby_loader_begin_at(l, 0, r->n_taken / batch_rows, err);
+    r->n_taken -= r->n_taken % batch_rows;
+    if (status == FBY_OK)
+        status = take_batches(r, l, err);
     fby__table_loader_close(r->scope, l);
     return status;
 }
 
-/* All rows in file order. How many come at once no caller says: fewer, and again from the first on, before a budget is refused. */
-static fby_status read_rows(const reading *r, const fby_output *outputs, size_t n_outputs, uint64_t batch_rows, int n_threads,
-                            fby_error *err)
+/* All rows in file order. How many come at once no caller says: where so many do not fit the budget, it goes on with fewer. */
+static fby_status read_rows(reading *r, const fby_output *outputs, size_t n_outputs, uint64_t batch_rows, int n_threads, fby_error *err)
 {
     fby_status status;
     while ((status = read_batches(r, outputs, n_outputs, batch_rows, n_threads, err)) == FBY_E_BUDGET && batch_rows > 1)
@@ -346,7 +349,7 @@ static fby_status add_constants(const fby_dataset *ds, const fby__dataset_column
 static fby_status add_distinct(const fby__table_key *key, fby_lookup *to, fby__account_scope *scope, fby_error *err)
 {
     fby_output outputs[FBY__KEY_OUTPUTS];
-    const reading r = {.key = *key, .to = to, .scope = scope, .n_tables = 1, .skip_missing = true};
+    reading r = {.key = *key, .to = to, .scope = scope, .n_tables = 1, .skip_missing = true};
     return read_rows(&r, outputs, fby__table_key_outputs(key, outputs), BATCH_ROWS, 0, err);
 }
 

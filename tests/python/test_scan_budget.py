@@ -289,3 +289,23 @@ def test_a_lookup_reads_fewer_rows_at_once_or_names_the_memory_that_does(measure
         assert "wide.parquet" in error and "batch_size" not in error and "threads" not in error
         error, result = measure(work, tmp_path / "wide.parquet", advised(error))
     assert error is None and result == 20_000
+
+
+def test_a_lookup_that_is_refused_late_has_read_no_row_group_again(tmp_path):
+    """What texts grow to, reading shows: with fewer rows at once it goes on where it was."""
+    fb, pa = pytest.importorskip("forebay"), pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    groups, path = 20, tmp_path / "keys.parquet"
+    schema = pa.schema([("k", pa.string()), ("x", pa.float64())])
+    with pq.ParquetWriter(path, schema, use_dictionary=False, compression="zstd", column_encoding={"k": "DELTA_BYTE_ARRAY", "x": "PLAIN"}) as writer:
+        for i in range(groups):
+            names = [f"{i}-{k}" for k in range(1000)]
+            writer.write_table(pa.table({"k": names, "x": [0.5] * 1000}, schema))
+        writer.write_table(pa.table({"k": ["y" * 100_000] * 2500, "x": [0.5] * 2500}, schema))
+    with fb.trace(tmp_path / "run.json"), pytest.raises(fb.BudgetError, match=f"row group {groups}\\b.*raise memory"):
+        fb.Lookup(path, "k", memory="64MiB")
+    events = json.loads((tmp_path / "run.json").read_text())
+    events = events["traceEvents"] if isinstance(events, dict) else events
+    read = [event["args"]["block"] for event in events if event["name"] == "read" and event["ph"] == "b"]
+    assert set(read) == set(range(groups + 1)) and all(read.count(block) == 1 for block in range(groups // 2))

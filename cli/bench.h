@@ -85,6 +85,8 @@ typedef struct bench_result {
  */
 int bench_measure(const cli_data *data, const bench_load *load, const bench_options *o, bench_limits limits, bench_result *out,
                   fby_loader **out_loader);
+/** Ask the kernel to forget the files' pages. CLI_CONTINUE, or the code of an error that was printed. */
+int bench_drop_page_cache(const fby_dataset *ds);
 bool bench_interrupted(void); /* Ctrl-C, while batches were taken */
 double bench_rate(const bench_result *r);
 /** Of a whole epoch at the pace measured; the complete ones give it exactly. */

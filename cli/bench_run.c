@@ -56,8 +56,8 @@ double bench_cpu_seconds(void)
     return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
 }
 
-/** Ask the kernel to forget the files' pages. Dirty pages stay, so a file that was just written is synced first. */
-static int drop_page_cache(const fby_dataset *ds)
+/* Dirty pages stay, so a file that was just written is synced first. */
+int bench_drop_page_cache(const fby_dataset *ds)
 {
     fby_error err = {0};
     for (uint64_t i = 0; i < fby_dataset_file_count(ds); i++) {
@@ -210,7 +210,7 @@ int bench_measure(const cli_data *data, const bench_load *load, const bench_opti
     fby_error err = {0};
     int code = CLI_CONTINUE;
     for (size_t i = 0; o->cold && i < data->n && code == CLI_CONTINUE; i++)
-        code = drop_page_cache(data->each[i]);
+        code = bench_drop_page_cache(data->each[i]);
     if (code != CLI_CONTINUE)
         return code;
     if (!cancel && !(cancel = fby_cancel_create()))

@@ -10,11 +10,12 @@ unset CMAKE_C_COMPILER_LAUNCHER
 
 echo '== no libraries'
 if PKG_CONFIG_LIBDIR=/nonexistent PKG_CONFIG_PATH= "$cmake" -S "$source" -B "$work/none" -DCMAKE_C_COMPILER="$cc" -DCMAKE_FIND_ROOT_PATH=/nonexistent \
-    -DCMAKE_FIND_ROOT_PATH_MODE_LIBRARY=ONLY -DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY >"$work/said" 2>&1; then
+    -DCMAKE_FIND_ROOT_PATH_MODE_LIBRARY=ONLY -DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY -DFBY_BUILD_PYTHON=ON >"$work/said" 2>&1; then
     echo "configured without libraries"
     exit 1
 fi
-for package in libzstd-dev liblz4-dev libbrotli-dev libyaml-dev libdeflate-dev libsnappy-dev libxxhash-dev libblosc-dev liblzf-dev libaec-dev libjansson-dev; do
+for package in libzstd-dev liblz4-dev libbrotli-dev libyaml-dev libdeflate-dev libsnappy-dev libxxhash-dev libblosc-dev liblzf-dev libaec-dev libjansson-dev \
+    python3-dev; do
     grep -q "(Debian: $package)" "$work/said" || { echo "$package is not said to be missing"; cat "$work/said"; exit 1; }
 done
 

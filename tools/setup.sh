@@ -98,6 +98,9 @@ setup_fuzz() {
 # The compiler, the libraries and the emulator of `make aarch64`, on Debian.
 setup_aarch64() {
     local packages=(gcc-aarch64-linux-gnu qemu-user-static) name
+    command -v cmake >/dev/null || packages+=(cmake)
+    command -v ninja >/dev/null || packages+=(ninja-build)
+    command -v pkg-config >/dev/null || packages+=(pkg-config)
     for name in libc6-dev libzstd-dev liblz4-dev libbrotli-dev libdeflate-dev libsnappy-dev libxxhash-dev liburing-dev libblosc-dev liblzf-dev \
                 libaec-dev libyaml-dev libjansson-dev libcmocka-dev; do
         packages+=("$name:arm64")

@@ -95,7 +95,7 @@ test: setup $(VENV)/.stamp-frameworks build python ## Everything: C tests, check
 	@cd $(BUILD) && ctest --output-on-failure -j $(JOBS)
 	FOREBAY_CLI=$(CURDIR)/$(BUILD)/forebay $(PY) -m pytest -q tests $(PYTEST_ARGS)
 
-check: build ## Under a minute: unit tests, layers, symbols, docs
+check: build ## A minute or two: unit tests, layers, symbols, docs
 	@cd $(BUILD) && ctest --output-on-failure -j $(JOBS) -L '^(unit|check)$$'
 
 check-all: test asan tsan fuzz-smoke lint ## test, and all that follows

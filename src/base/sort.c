@@ -84,3 +84,9 @@ fby_status fby__sort(void *base, size_t n, size_t size, int (*compare)(const voi
     sorting s = {.size = size, .compare = compare, .random = {.key = n}};
     return sort(&s, base, n, err);
 }
+
+int fby__compare_u64(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}

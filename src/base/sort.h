@@ -10,4 +10,7 @@
  */
 fby_status fby__sort(void *base, size_t n, size_t size, int (*compare)(const void *, const void *), fby_error *err);
 
+/** A `compare` of uint64_t, the smallest first. */
+int fby__compare_u64(const void *a, const void *b);
+
 #endif

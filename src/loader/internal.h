@@ -91,6 +91,11 @@ fby_status fby__loader_costs(fby_loader *l, fby_error *err);
 uint64_t fby__loader_capacity(const fby__loader_source *in, uint32_t block, const fby__read_panel *panel);
 size_t fby__loader_entry_bytes(const fby__loader_source *in, uint32_t block, uint64_t rows);
 /* memory.c */
+/** So many samples, and how much is there for them: bytes, or rows. Sorted, those with the most for a sample come first. */
+typedef struct fby__density {
+    uint64_t samples, amount;
+} fby__density;
+int fby__densest_first(const void *a, const void *b);
 /** What is there of a block that is read, beside its panels. */
 uint64_t fby__loader_job_bytes(const fby_loader *l);
 uint64_t fby__loader_anew_bytes(const fby_loader *l); /* the orders of a mixture's sources that begin anew */

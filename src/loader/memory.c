@@ -27,21 +27,11 @@ static size_t slab_bytes(size_t bytes) { return bytes ? fby__slab_class_bytes(by
 
 /* ---- the worst superbatch ---- */
 
-typedef struct weight {
-    uint64_t samples, bytes;
-} weight;
-
-static int denser_first(const void *a, const void *b)
+int fby__densest_first(const void *a, const void *b)
 {
-    const weight *x = a, *y = b;
-    unsigned __int128 left = (unsigned __int128)x->bytes * y->samples, right = (unsigned __int128)y->bytes * x->samples;
+    const fby__density *x = a, *y = b;
+    const unsigned __int128 left = (unsigned __int128)x->amount * y->samples, right = (unsigned __int128)y->amount * x->samples;
     return left > right ? -1 : left < right;
-}
-
-static int largest_first(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? 1 : x > y ? -1 : 0;
 }
 
 /* What rows of samples [lo, hi) of a block take. */
@@ -94,16 +84,16 @@ static uint64_t worst_part(const fby__loader_source *in, const fby__plan *plan)
         n_units += b == 0 || fby__dataset_block(in->ds, b)->file != fby__dataset_block(in->ds, b - 1)->file;
         units[n_units - 1] += in->cost[b].bytes;
     }
-    (void)fby__sort(units, n_units, sizeof *units, largest_first, NULL); /* cancelled: fby__loader_budget asks */
+    (void)fby__sort(units, n_units, sizeof *units, fby__compare_u64, NULL); /* cancelled: fby__loader_budget asks */
     for (uint32_t u = 0; u < n_units && u < most; u++)
-        worst += units[u];
+        worst += units[n_units - 1 - u];
     fby__free(units);
     return worst;
 }
 
 /* What phases of a source are made of, the densest first: the blocks that have samples, their slices, or spans of keys. */
 struct fby__weights {
-    weight *list; /* owned; NULL: not listed yet, or out of memory */
+    fby__density *list; /* bytes; owned; NULL: not listed yet, or out of memory */
     uint32_t n;
     uint64_t slice_samples; /* of the plan that they were listed for */
 };
@@ -117,19 +107,19 @@ static void list_weights(const fby__loader_source *in, const fby__plan *plan, we
         return; /* plans of one loader differ in nothing else that matters here */
     fby__free(out->list);
     const fby__plan_span *spans = fby__plan_spans(plan, &n_spans);
-    weight *w = fby__calloc(spans ? n_spans : fby__plan_item_limit(plan), sizeof *w);
+    fby__density *w = fby__calloc(spans ? n_spans : fby__plan_item_limit(plan), sizeof *w);
     for (uint32_t i = 0; w && i < n_spans; i++)
-        w[n++] = (weight){spans[i].hi - spans[i].lo, span_bytes(in, &spans[i])};
+        w[n++] = (fby__density){spans[i].hi - spans[i].lo, span_bytes(in, &spans[i])};
     for (uint32_t b = 0; w && !spans && b < in->n_blocks; b++) {
         const uint64_t samples = in->cost[b].least,
                        r = fby__plan_slices_of(plan, in->cost[b].most); /* they differ where blocks are not cut */
         for (uint64_t i = 0; i < r; i++) { /* the first slices are the smaller ones by a sample at most: the safe side of all */
             const uint64_t lo = (uint64_t)((unsigned __int128)i * samples / r), hi = (uint64_t)((unsigned __int128)(i + 1) * samples / r);
-            w[n++] = (weight){samples / r, r > 1 ? slice_bytes(in, b, lo, hi) : in->cost[b].bytes};
+            w[n++] = (fby__density){samples / r, r > 1 ? slice_bytes(in, b, lo, hi) : in->cost[b].bytes};
         }
     }
     if (w)
-        (void)fby__sort(w, n, sizeof *w, denser_first, NULL); /* as above */
+        (void)fby__sort(w, n, sizeof *w, fby__densest_first, NULL); /* as above */
     *out = (weights){.list = w, .n = n, .slice_samples = slice_samples};
 }
 
@@ -185,7 +175,7 @@ static uint64_t worst_live(const fby__loader_source *in, const fby__plan *plan, 
         return total; /* the safe side: as if all were live at once */
     live = 0;
     for (uint32_t i = 0; i < w->n && room > 0; i++) {
-        live += w->list[i].bytes;
+        live += w->list[i].amount;
         room -= fby__min_u64(room, fby__max_u64(w->list[i].samples, 1));
     }
     live = fby__min_u64(live, total);

@@ -36,31 +36,20 @@ static uint64_t block_rows(const fby__loader_source *in, uint32_t b)
                                                                                       : c->row_end - c->row_begin;
 }
 
-typedef struct density {
-    uint64_t samples, rows;
-} density;
-
-static int denser_first(const void *a, const void *b)
-{
-    const density *x = a, *y = b;
-    const unsigned __int128 left = (unsigned __int128)x->rows * y->samples, right = (unsigned __int128)y->rows * x->samples;
-    return left > right ? -1 : left < right;
-}
-
 /* Rows of a sample in the mean, in the densest superbatch that could come. */
 static double densest_mean(const fby__loader_source *in)
 {
-    density *d = fby__calloc(in->n_blocks, sizeof *d);
+    fby__density *d = fby__calloc(in->n_blocks, sizeof *d);
     uint64_t most = 0, rows = 0, samples = 0;
     uint32_t n = 0;
     for (uint32_t b = 0; d && b < in->n_blocks; b++) {
         if (in->cost[b].samples)
-            d[n++] = (density){fby__max_u64(in->cost[b].least, 1), block_rows(in, b)};
+            d[n++] = (fby__density){fby__max_u64(in->cost[b].least, 1), block_rows(in, b)};
         most = fby__max_u64(most, in->cost[b].most);
     }
     if (!d)
-        return (double)fby_samples_max_rows(in->samples); /* the safe side */
-    (void)fby__sort(d, n, sizeof *d, denser_first, NULL); /* cancelled: fby__loader_budget asks */
+        return (double)fby_samples_max_rows(in->samples);       /* the safe side */
+    (void)fby__sort(d, n, sizeof *d, fby__densest_first, NULL); /* cancelled: fby__loader_budget asks */
     const uint64_t all = fby_samples_count(in->samples);
     uint64_t room = fby__plan_own_streams(in->loader->plan);
     if (fby__plan_shuffle(fby__source_plan(in)) == FBY__SHUFFLE_FULL ||
@@ -68,7 +57,7 @@ static double densest_mean(const fby__loader_source *in)
         room = all;
     for (uint32_t i = 0; i < n && samples < room; i++) {
         samples += d[i].samples;
-        rows += d[i].rows;
+        rows += d[i].amount;
     }
     fby__free(d);
     return (double)rows / (double)fby__max_u64(samples, 1);

@@ -191,12 +191,6 @@ static fby_status list_keys(fby__plan *plan, const fby__plan_opts *o, fby_error 
     return FBY_OK;
 }
 
-static int compare_samples(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* What the largest and the smallest part of any sweep could have: the files or keys with the most, those with the fewest. */
 static fby_status bound_parts(fby__plan *plan, fby_error *err)
 {
@@ -205,7 +199,7 @@ static fby_status bound_parts(fby__plan *plan, fby_error *err)
         return fby__fail_nomem(err, "the parts of a plan");
     for (uint32_t f = 0; f < plan->n_units; f++)
         samples[f] = plan->units[f].samples;
-    const fby_status sorted = fby__sort(samples, plan->n_units, sizeof *samples, compare_samples, err);
+    const fby_status sorted = fby__sort(samples, plan->n_units, sizeof *samples, fby__compare_u64, err);
     if (sorted != FBY_OK) {
         fby__free(samples);
         return sorted;
@@ -224,7 +218,7 @@ static fby_status bound_parts(fby__plan *plan, fby_error *err)
     uint64_t *items = samples; /* the same of them: spans of keys, blocks of files */
     for (uint32_t k = 0; k < plan->n_units; k++)
         items[k] = plan->units[k].end - plan->units[k].first;
-    const fby_status status = fby__sort(items, plan->n_units, sizeof *items, compare_samples, err);
+    const fby_status status = fby__sort(items, plan->n_units, sizeof *items, fby__compare_u64, err);
     for (uint32_t k = 0; k < most; k++)
         plan->items.part += items[plan->n_units - 1 - k];
     fby__free(samples);

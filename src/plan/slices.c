@@ -43,12 +43,6 @@ typedef struct shares {
     double total;
 } shares;
 
-static int compare_samples(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Of parts, as many files as the smallest has, from small to large as all files are. */
 static fby_status take_shares(const fby__plan *plan, shares *out, fby_error *err)
 {
@@ -57,7 +51,7 @@ static fby_status take_shares(const fby__plan *plan, shares *out, fby_error *err
         return fby__fail_nomem(err, "the files of a plan");
     for (uint32_t f = 0; f < plan->n_files; f++)
         samples[f] = plan->files[f].samples;
-    const fby_status sorted = fby__sort(samples, plan->n_files, sizeof *samples, compare_samples, err);
+    const fby_status sorted = fby__sort(samples, plan->n_files, sizeof *samples, fby__compare_u64, err);
     if (sorted != FBY_OK) {
         fby__free(samples);
         return sorted;

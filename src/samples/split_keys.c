@@ -51,12 +51,6 @@ static fby_status gather_hash(void *user, uint32_t b, uint64_t i, const fby__val
     return status;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Where the hashes of each split end. */
 static fby_status cut_hashes(key_split *k, const fby_samples *s, fby_error *err)
 {
@@ -65,7 +59,7 @@ static fby_status cut_hashes(key_split *k, const fby_samples *s, fby_error *err)
     size_t n = 0;
     if (exact)
         FBY__TRY(fby__sample_values_visit(&k->values, &visit, err));
-    FBY__TRY(fby__sort(k->hashes, k->n_hashes, sizeof *k->hashes, by_number, err));
+    FBY__TRY(fby__sort(k->hashes, k->n_hashes, sizeof *k->hashes, fby__compare_u64, err));
     for (size_t i = 0; i < k->n_hashes; i++)
         if (n == 0 || k->hashes[i] != k->hashes[n - 1])
             k->hashes[n++] = k->hashes[i];

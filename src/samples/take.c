@@ -72,12 +72,6 @@ fby_status fby_samples_limit(const fby_samples *samples, uint64_t n, bool random
 
 /* ---- listed ones ---- */
 
-static int by_number(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* The list in order: itself, where it is, else a copy in *out_owned. */
 static fby_status in_order(const fby_samples *s, const uint64_t *indices, size_t n, uint64_t **out_owned, fby_error *err)
 {
@@ -93,7 +87,7 @@ static fby_status in_order(const fby_samples *s, const uint64_t *indices, size_t
     if (!(*out_owned = fby__malloc(n * sizeof **out_owned)))
         return fby__fail_nomem(err, "the samples to take");
     memcpy(*out_owned, indices, n * sizeof **out_owned);
-    return fby__sort(*out_owned, n, sizeof **out_owned, by_number, err);
+    return fby__sort(*out_owned, n, sizeof **out_owned, fby__compare_u64, err);
 }
 
 static fby_status choose_listed(fby__sample_counts *c, const fby_samples *s, const uint64_t *indices, size_t n, fby_error *err)

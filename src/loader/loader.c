@@ -204,8 +204,7 @@ static fby_status mixing_of(const fby_loader *l, const fby__epoch *epoch, fby__m
     fby__padding *paddings = fby__calloc(l->outputs.shape->n_outputs, sizeof *paddings);
     if (!paddings)
         return fby__fail_nomem(err, "mixing of an epoch");
-    const fby_status status =
-        fby__plan_mixing_by_source(epoch, BATCHES, paddings, fby__loader_paddings(l, paddings), out, out_sources, err);
+    const fby_status status = fby__plan_mixing(epoch, BATCHES, paddings, fby__loader_paddings(l, paddings), out, out_sources, err);
     fby__free(paddings);
     return status;
 }

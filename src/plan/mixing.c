@@ -197,13 +197,7 @@ static void uniform_mixing(const fby__epoch *epoch, uint64_t batch, fby__mixing 
 }
 
 fby_status fby__plan_mixing(const fby__epoch *epoch, uint64_t max_batches, const fby__padding *paddings, uint32_t n_paddings,
-                            fby__mixing *out, fby_error *err)
-{
-    return fby__plan_mixing_by_source(epoch, max_batches, paddings, n_paddings, out, NULL, err);
-}
-
-fby_status fby__plan_mixing_by_source(const fby__epoch *epoch, uint64_t max_batches, const fby__padding *paddings, uint32_t n_paddings,
-                                      fby__mixing *out, fby__source_mixing *out_sources, fby_error *err)
+                            fby__mixing *out, fby__source_mixing *out_sources, fby_error *err)
 {
     static const fby__padding longest = {.most = UINT64_MAX, .multiple_of = 1};
     if (max_batches == 0)

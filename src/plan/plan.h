@@ -378,12 +378,11 @@ typedef struct fby__padding {
 /**
  * Measured on up to max_batches batches of the epoch, evenly spread (deterministic); uniform values in closed form or sampled. Padding is
  * that of all `paddings` together; without any, that of padding to the longest of each batch.
+ *
+ * @out_sources  [out] NULL, or of each source: fby__plan_sources(plan) of them.
  */
 fby_status fby__plan_mixing(const fby__epoch *epoch, uint64_t max_batches, const fby__padding *paddings, uint32_t n_paddings,
-                            fby__mixing *out, fby_error *err);
-/** The same, and of each source: fby__plan_sources(plan) of them. */
-fby_status fby__plan_mixing_by_source(const fby__epoch *epoch, uint64_t max_batches, const fby__padding *paddings, uint32_t n_paddings,
-                                      fby__mixing *out, fby__source_mixing *out_sources, fby_error *err);
+                            fby__mixing *out, fby__source_mixing *out_sources, fby_error *err);
 
 /* ---- the permutation, for tests ---- */
 

@@ -187,7 +187,7 @@ static void batches_of_five_hundred_basins_have_the_files_asked_for(void **state
                                       kind ? "uneven" : "even", (unsigned long long)superbatch, wanted, (unsigned long long)f.least, f.mean,
                                       plain.mean, (unsigned long long)fby__plan_slice_samples(plan));
                     fby__mixing m;
-                    assert_int_equal(fby__plan_mixing(epoch, 1 << 20, NULL, 0, &m, NULL), FBY_OK);
+                    assert_int_equal(fby__plan_mixing(epoch, 1 << 20, NULL, 0, &m, NULL, NULL), FBY_OK);
                     assert_int_equal(m.files_least, f.least);
                     assert_true(m.files_uniform > m.files - 20);
                     fby__epoch_destroy(epoch);

@@ -376,13 +376,13 @@ static void mixing_is_measured_over_all_sources(void **state)
     fby__plan *plan = plan_of(&m, 0, 1);
     fby__epoch *epoch = epoch_of(plan, 0);
     fby__mixing mixing;
-    assert_int_equal(fby__plan_mixing(epoch, 64, NULL, 0, &mixing, NULL), FBY_OK);
+    assert_int_equal(fby__plan_mixing(epoch, 64, NULL, 0, &mixing, NULL, NULL), FBY_OK);
     assert_true(fabs(mixing.same_block - mixing.same_block_uniform) < 0.02);
     assert_true(fabs(mixing.entropy_bits - mixing.entropy_bits_uniform) < 0.1);
     assert_true(mixing.files == 8 && mixing.files_uniform > 7.5);
     fby_cancel *token = fby_cancel_create(), *before = fby_cancel_use(token);
     fby_cancel_set(token);
-    assert_int_equal(fby__plan_mixing(epoch, 64, NULL, 0, &mixing, NULL), FBY_E_CANCELLED);
+    assert_int_equal(fby__plan_mixing(epoch, 64, NULL, 0, &mixing, NULL, NULL), FBY_E_CANCELLED);
     (void)fby_cancel_use(before);
     fby_cancel_destroy(token);
     fby__epoch_destroy(epoch);

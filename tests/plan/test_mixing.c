@@ -8,7 +8,7 @@ static fby__mixing mixing_of(const uint64_t *counts, uint32_t n, fby__plan_opts 
     fby__plan *plan;
     fby__epoch *epoch = make_epoch(counts, n, &o, 0, &plan);
     fby__mixing mixing;
-    assert_int_equal(fby__plan_mixing(epoch, max_batches, NULL, 0, &mixing, NULL), FBY_OK);
+    assert_int_equal(fby__plan_mixing(epoch, max_batches, NULL, 0, &mixing, NULL, NULL), FBY_OK);
     free_epoch(epoch, plan);
     return mixing;
 }

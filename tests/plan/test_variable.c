@@ -238,7 +238,7 @@ static void buckets_waste_little_and_change_neither_samples_nor_superbatches(voi
             fby__mixing m;
             assert_int_equal(fby__plan_create(counts, 40, &o, &plan, NULL), FBY_OK);
             assert_int_equal(fby__epoch_create(plan, 0, &epoch, NULL), FBY_OK);
-            assert_int_equal(fby__plan_mixing(epoch, 10000, NULL, 0, &m, NULL), FBY_OK);
+            assert_int_equal(fby__plan_mixing(epoch, 10000, NULL, 0, &m, NULL, NULL), FBY_OK);
             padding[kind] = m.padding;
             fby__epoch_destroy(epoch);
             fby__plan_destroy(plan);

@@ -25,7 +25,7 @@ static inline uint64_t plan_allocations_that_fail(const uint64_t *counts, uint32
         if (status == FBY_OK)
             status = fby__epoch_create(plan, number, &epoch, &err);
         if (status == FBY_OK)
-            status = fby__plan_mixing(epoch, 4, NULL, 0, &mixing, &err);
+            status = fby__plan_mixing(epoch, 4, NULL, 0, &mixing, NULL, &err);
         fby__alloc_fail_at(0);
         fby__epoch_destroy(epoch);
         fby__plan_destroy(plan);

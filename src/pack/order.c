@@ -26,15 +26,6 @@ void fby__pack_destinations(const fby__pack_order *order, uint64_t first, uint32
         count_up(first, count, out);
 }
 
-void fby__pack_samples(const fby__pack_order *order, uint64_t first, uint32_t count, uint64_t *out)
-{
-    assert(first <= order->n && count <= order->n - first);
-    if (order->shuffled)
-        fby__permute_many(order->key, order->n, first, count, out);
-    else
-        count_up(first, count, out);
-}
-
 static uint64_t units(const fby__pack_order *order) { return order->n / order->unit + (order->n % order->unit != 0); }
 
 uint64_t fby__pack_bucket_begin(const fby__pack_order *order, uint32_t k, uint32_t n)

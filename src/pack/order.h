@@ -31,8 +31,6 @@ fby__pack_order fby__pack_order_of(uint64_t n_samples, uint64_t unit, bool shuff
 
 /** π of samples [first, first + count). */
 void fby__pack_destinations(const fby__pack_order *order, uint64_t first, uint32_t count, uint64_t *out);
-/** The samples that go to destinations [first, first + count). */
-void fby__pack_samples(const fby__pack_order *order, uint64_t first, uint32_t count, uint64_t *out);
 
 /** The first destination of bucket k of n ≥ 1; of k = n, where the last one ends. A bucket may be empty. */
 uint64_t fby__pack_bucket_begin(const fby__pack_order *order, uint32_t k, uint32_t n);

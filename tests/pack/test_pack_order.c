@@ -16,7 +16,7 @@ static uint64_t destination(const fby__pack_order *order, uint64_t sample)
     return d;
 }
 
-static void destinations_are_a_permutation_and_its_inverse(void **state)
+static void destinations_are_a_permutation(void **state)
 {
     (void)state;
     static const uint64_t SIZES[] = {1, 2, 3, 7, 64, 1000, 4097};
@@ -25,13 +25,11 @@ static void destinations_are_a_permutation_and_its_inverse(void **state)
             const uint64_t n = SIZES[s];
             const fby__pack_order order = fby__pack_order_of(n, 10, shuffled, 3);
             bool seen[4097] = {false};
-            uint64_t to[4097], from[4097];
+            uint64_t to[4097];
             fby__pack_destinations(&order, 0, (uint32_t)n, to);
-            fby__pack_samples(&order, 0, (uint32_t)n, from);
             for (uint64_t i = 0; i < n; i++) {
                 assert_true(to[i] < n && !seen[to[i]]);
                 seen[to[i]] = true;
-                assert_int_equal(from[to[i]], i);
                 assert_true(shuffled || to[i] == i);
             }
         }
@@ -64,10 +62,9 @@ static void packed_rows_are_the_plans_full_shuffle(void **state)
     const fby__pack_order order = fby__pack_order_of(63, 8, true, 9);
     for (uint64_t k = 0; k < 63; k++) {
         uint32_t block;
-        uint64_t sample, packed;
+        uint64_t sample;
         fby__epoch_sample(epoch, k, &block, &sample);
-        fby__pack_samples(&order, k, 1, &packed);
-        assert_int_equal(packed, starts[block] + sample);
+        assert_int_equal(destination(&order, starts[block] + sample), k);
     }
     fby__epoch_destroy(epoch);
     fby__plan_destroy(plan);
@@ -110,7 +107,7 @@ static void buckets_are_whole_units_and_hold_every_destination_once(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(destinations_are_a_permutation_and_its_inverse),
+        cmocka_unit_test(destinations_are_a_permutation),
         cmocka_unit_test(destinations_never_change),
         cmocka_unit_test(packed_rows_are_the_plans_full_shuffle),
         cmocka_unit_test(buckets_are_whole_units_and_hold_every_destination_once),

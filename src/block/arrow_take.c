@@ -339,29 +339,20 @@ static fby_status take_node(const struct ArrowSchema *schema, const source *pare
 
 /* ---- record batches ---- */
 
-fby_status fby__arrow_take_column(const struct ArrowSchema *schema, const struct ArrowArray *const *batches, uint32_t n_batches, int64_t i,
-                                  const fby__row_run *runs, size_t n_runs, struct ArrowArray *out, fby_error *err)
-{
-    source root = {.schema = schema, .n = n_batches, .arrays = (const struct ArrowArray **)(uintptr_t)batches}; /* which is not written */
-    root.shift = fby__calloc(n_batches ? n_batches : 1, sizeof *root.shift);
-    if (!root.shift)
-        return no_memory(err);
-    for (uint32_t k = 0; k < n_batches; k++)
-        root.shift[k] = batches[k]->offset;
-    fby_status status = take_node(schema->children[i], &root, i, root.shift, runs, n_runs, out, err);
-    fby__free(root.shift);
-    return status;
-}
-
 fby_status fby__arrow_take(const struct ArrowSchema *schema, const struct ArrowArray *const *batches, uint32_t n_batches,
                            const fby__row_run *runs, size_t n_runs, struct ArrowArray *out, fby_error *err)
 {
     struct ArrowArray array;
+    source root = {.schema = schema, .n = n_batches, .arrays = (const struct ArrowArray **)(uintptr_t)batches}; /* which is not written */
     FBY__TRY(fby__arrow_array_create(1, schema->n_children, &array, err));
     array.length = (int64_t)count_rows(runs, n_runs);
-    fby_status status = FBY_OK;
+    root.shift = fby__calloc(n_batches ? n_batches : 1, sizeof *root.shift);
+    fby_status status = root.shift ? FBY_OK : no_memory(err);
+    for (uint32_t k = 0; root.shift && k < n_batches; k++)
+        root.shift[k] = batches[k]->offset;
     for (int64_t i = 0; status == FBY_OK && i < schema->n_children; i++)
-        status = fby__arrow_take_column(schema, batches, n_batches, i, runs, n_runs, array.children[i], err);
+        status = take_node(schema->children[i], &root, i, root.shift, runs, n_runs, array.children[i], err);
+    fby__free(root.shift);
     if (status == FBY_OK)
         *out = array;
     else

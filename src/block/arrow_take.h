@@ -19,14 +19,11 @@ typedef struct fby__row_run {
 } fby__row_run;
 
 /**
- * Column i of the rows, in the order of their runs.
+ * The rows, in the order of their runs.
  *
  * @schema  of the batches, all alike; checked (fby__arrow_flat_check).
  * @out     [out] the caller's to release; untouched on failure, which is FBY_E_NOMEM, or FBY_E_DATA where 32-bit offsets do not reach.
  */
-fby_status fby__arrow_take_column(const struct ArrowSchema *schema, const struct ArrowArray *const *batches, uint32_t n_batches, int64_t i,
-                                  const fby__row_run *runs, size_t n_runs, struct ArrowArray *out, fby_error *err);
-/** All columns. */
 fby_status fby__arrow_take(const struct ArrowSchema *schema, const struct ArrowArray *const *batches, uint32_t n_batches,
                            const fby__row_run *runs, size_t n_runs, struct ArrowArray *out, fby_error *err);
 

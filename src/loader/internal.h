@@ -225,8 +225,6 @@ void fby__shared_offer_locked(fby_loader *l, fby__cache_entry *e);
  * own_bytes nothing is evicted.
  */
 fby__cache_entry *fby__shared_find_locked(fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, size_t own_bytes, uint64_t now);
-/** The memory that the panels lie in, shared or not. */
-size_t fby__block_panels_bytes(const fby__block_panels *p, uint32_t n_panels);
 /** An entry goes: so does its reference, if it has one. */
 void fby__shared_drop(fby_loader *l, fby__block_panels *p);
 /* slow.c */

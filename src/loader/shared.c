@@ -160,10 +160,9 @@ static void each_slab(fby__shared *body, fby__account *account, uint32_t n_panel
         what(account, &body->data.overflow[i]);
 }
 
-size_t fby__block_panels_bytes(const fby__block_panels *p, uint32_t n_panels)
+/* The memory that the panels lie in. */
+static size_t panels_bytes(const fby__block_panels *p, uint32_t n_panels)
 {
-    if (p->shared)
-        return p->shared->bytes;
     size_t bytes = p->memory.bytes + p->whole.bytes + p->kept.bytes;
     for (uint32_t i = 0; i < n_panels; i++)
         bytes += p->overflow[i].bytes;
@@ -193,7 +192,7 @@ void fby__shared_offer_locked(fby_loader *l, fby__cache_entry *e)
     *body = (fby__shared){.block = e->block, .n_holders = 1, .lo = e->lo, .hi = e->hi, .owner = l->engine.account, .data = *p};
     body->data.panels = panels;
     body->data.overflow = overflow;
-    body->bytes = fby__block_panels_bytes(p, n);
+    body->bytes = panels_bytes(p, n);
     memset(p->overflow, 0, n * sizeof *overflow);
     *p = (fby__block_panels){.panels = p->panels, .overflow = p->overflow, .own_bytes = p->own_bytes, .shared = body};
     pthread_mutex_lock(&s->lock);

@@ -175,7 +175,8 @@ static fby_status read_dtype(const fby__reading *r, const fby_node *node, const 
     return FBY_OK;
 }
 
-fby_status fby__read_bytes(const fby__reading *r, const fby_node *node, const char *what, uint64_t *out)
+/* As fby_size_parse() reads it, or a whole number of bytes. */
+static fby_status read_bytes(const fby__reading *r, const fby_node *node, const char *what, uint64_t *out)
 {
     fby_error why;
     if (node->kind == FBY_NODE_INT)
@@ -290,7 +291,7 @@ fby_status fby__read_value(const fby__reading *r, const fby_node *node, const ch
     case FBY__WANT_PATHS:
         FBY__TRY(fby__read_texts(r, node, what, (const char *const **)at, (size_t *)((char *)to + key->also)));
         return read_paths(r, key->choices, (const char *const **)at, *(const size_t *)((char *)to + key->also));
-    case FBY__WANT_BYTES: FBY__TRY(fby__read_bytes(r, node, what, (uint64_t *)at)); break;
+    case FBY__WANT_BYTES: FBY__TRY(read_bytes(r, node, what, (uint64_t *)at)); break;
     case FBY__WANT_CHOICE: FBY__TRY(fby__read_choice(r, node, what, key->choices, (int *)at)); break;
     case FBY__WANT_DTYPE: FBY__TRY(read_dtype(r, node, what, (fby_dtype *)at)); break;
     case FBY__WANT_NODE: *(const fby_node **)at = node; break;

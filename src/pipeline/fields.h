@@ -77,8 +77,6 @@ fby_status fby__read_doubles(const fby__reading *r, const fby_node *node, const 
 fby_status fby__read_double(const fby__reading *r, const fby_node *node, const char *what, double *out);
 fby_status fby__read_u64(const fby__reading *r, const fby_node *node, const char *what, uint64_t least, uint64_t most, uint64_t *out);
 fby_status fby__read_choice(const fby__reading *r, const fby_node *node, const char *what, const char *const *choices, int *out);
-/** As fby_size_parse() reads it, or a whole number of bytes. */
-fby_status fby__read_bytes(const fby__reading *r, const fby_node *node, const char *what, uint64_t *out);
 /** A map of one key: [out] its key and value. `what` says what is expected. */
 fby_status fby__read_single(const fby__reading *r, const fby_node *node, const char *what, const char **out_key,
                             const fby_node **out_value);

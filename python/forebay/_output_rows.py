@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from . import _make_lookup, _make_select
-from ._outputs import LAYOUT_AUTO, MASKS, Column, Index, Literal, Padding, PipelineOutput, ordered, col
+from ._outputs import LAYOUT_AUTO, Column, Index, Literal, Padding, PipelineOutput, ordered, col
 
 _FROM_COLUMNS, _FROM_LIT, _FROM_SOURCE = "columns", "lit", "source"
 
@@ -39,16 +39,6 @@ class OutputRow(NamedTuple):
         for name, value in zip(("max_rows", "multiple_of", "pad_to_max", "want_lengths", "pad", "keep"), out.pop("padding")):
             out[name] = value
         return out
-
-    @property
-    def is_mask(self) -> bool:
-        """Does it say which values are there?"""
-        return self.source in MASKS
-
-    @property
-    def has_values(self) -> bool:
-        """Are its values those of columns?"""
-        return self.source == _FROM_COLUMNS
 
 
 class PipelineRow(NamedTuple):

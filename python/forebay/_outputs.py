@@ -20,7 +20,6 @@ from ._sizes import count
 if TYPE_CHECKING:
     from ._fit import GroupedMoments, Moments
 
-MASKS = ("is_missing", "is_null")
 LAYOUT_AUTO, LAYOUT_RAGGED, LAYOUT_PADDED = "auto", "ragged", "padded"
 Number = Union[float, Sequence[float]]  # or anything NumPy-like: of one number a column, or a place of an axis
 
@@ -45,7 +44,7 @@ class Column(Encodings, Lookups, SampleOperations, Selections, Known):
     columns: tuple[str, ...]
     keep_axis: bool = False
     dtype: str | None = None
-    mask_of: str | None = None  # a key of MASKS
+    mask_of: str | None = None  # "is_missing" or "is_null"
     layout: str = LAYOUT_AUTO
     one_step: bool = False
     step_range: tuple[int, int] = (0, 0)

@@ -25,9 +25,7 @@ const char *cli_groups(const fby_dataset *ds, uint64_t n)
     fby_file_info file = {.size = sizeof file};
     if (fby_dataset_file_count(ds) == 0 || fby_dataset_file(ds, 0, &file, NULL) != FBY_OK)
         return NULL;
-    if (strcmp(file.format, "parquet") == 0)
-        return n == 1 ? "row group" : "row groups";
-    return strcmp(file.format, "ipc") == 0 ? n == 1 ? "record batch" : "record batches" : NULL;
+    return n == 1 ? file.group_word : file.groups_word;
 }
 
 /* What says how files are opened stands in a pipeline file's section data: beside it, it would be passed over. */

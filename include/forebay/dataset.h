@@ -188,8 +188,9 @@ typedef struct fby_file_info {
     const char *format; /* "parquet", "hdf5", "ipc" (Arrow files), "csv", "arrow" (in memory) */
     uint64_t size_bytes;
     uint64_t rows;
-    uint32_t groups; /* row groups */
+    uint32_t groups; /* row groups, record batches; of other formats, how the reader cuts the file */
     uint64_t first_block, n_blocks;
+    const char *group_word, *groups_word; /* "row group", "row groups", as the format calls them; NULL = it has none. Static. Since: 0.2 */
 } fby_file_info;
 
 /** FBY_E_ARG when i is out of range. Strings borrowed from the data set. Threads: any. Since: 0.1 */

@@ -10,7 +10,10 @@ from ._sizes import count
 
 
 class File(NamedTuple):
-    """One file: path as opened, name relative to the data set's root, format, sizes, and its blocks [first_block, first_block + n_blocks)."""
+    """One file: path as opened, name relative to the data set's root, format, sizes, and its blocks [first_block, first_block + n_blocks).
+
+    What its format calls the groups of rows that it is stored in: "row group" and "row groups", or None where it has none.
+    """
 
     path: str
     name: str
@@ -20,6 +23,8 @@ class File(NamedTuple):
     groups: int
     first_block: int
     n_blocks: int
+    group_word: str | None
+    groups_word: str | None
 
 
 class Block(NamedTuple):

@@ -296,10 +296,10 @@ static PyObject *dataset_file(PyObject *self, PyObject *args)
     if (status != FBY_OK)
         fbpy_raise(state, status, &err);
     else
-        result = Py_BuildValue("NNsKKIKK", info.path ? PyUnicode_DecodeFSDefault(info.path) : text_or_none(NULL),
+        result = Py_BuildValue("NNsKKIKKzz", info.path ? PyUnicode_DecodeFSDefault(info.path) : text_or_none(NULL),
                                info.name ? PyUnicode_DecodeFSDefault(info.name) : text_or_none(NULL), info.format,
                                (unsigned long long)info.size_bytes, (unsigned long long)info.rows, (unsigned)info.groups,
-                               (unsigned long long)info.first_block, (unsigned long long)info.n_blocks);
+                               (unsigned long long)info.first_block, (unsigned long long)info.n_blocks, info.group_word, info.groups_word);
     dataset_release(ds);
     return result;
 }
@@ -487,7 +487,8 @@ static PyObject *dataset_closed(PyObject *self, void *unused)
 static PyMethodDef k_methods[] = {
     {"schema", dataset_schema, METH_NOARGS, "schema()\n--\n\nThe root field as nested tuples."},
     {"info", dataset_info, METH_NOARGS, "info()\n--\n\nCounts, sizes, identity and how the open went, as a dict."},
-    {"file", dataset_file, METH_VARARGS, "file(i)\n--\n\n(path, name, format, size_bytes, rows, groups, first_block, n_blocks)"},
+    {"file", dataset_file, METH_VARARGS,
+     "file(i)\n--\n\n(path, name, format, size_bytes, rows, groups, first_block, n_blocks, group_word, groups_word)"},
     {"block", dataset_block, METH_VARARGS, "block(i)\n--\n\n(file, group, row_begin, row_end, first_row, stored_bytes)"},
     {"chunk", dataset_chunk, METH_VARARGS,
      "chunk(file, group, column, read_pages)\n--\n\n(codec, encodings, n_values, compressed_bytes, uncompressed_bytes, n_pages,\n"

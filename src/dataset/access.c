@@ -45,7 +45,9 @@ fby_status fby_dataset_file(const fby_dataset *ds, uint64_t i, fby_file_info *ou
                                 .rows = file->rows,
                                 .groups = file->n_groups,
                                 .first_block = file->first_block,
-                                .n_blocks = file->n_blocks};
+                                .n_blocks = file->n_blocks,
+                                .group_word = file->ops->group,
+                                .groups_word = file->ops->groups};
     return FBY__SIZED_OUT(fby_file_info, n_blocks, &info, out, err);
 }
 

@@ -37,6 +37,11 @@ static void files_groups_and_blocks_add_up(void **state)
     assert_int_equal(fby_dataset_file(ds, 4, &file, NULL), FBY_OK);
     assert_string_equal(file.format, "parquet");
     assert_true(file.first_block == 5 && file.n_blocks == 3 && file.groups == 3 && file.rows == 10);
+    assert_string_equal(file.group_word, "row group");
+    assert_string_equal(file.groups_word, "row groups");
+    fby_file_info older = {.size = offsetof(fby_file_info, group_word)}; /* of a program that knows of no words */
+    assert_int_equal(fby_dataset_file(ds, 4, &older, NULL), FBY_OK);
+    assert_true(older.n_blocks == 3 && !older.group_word);
     fby_error err;
     fby_block_info block = {.size = sizeof block};
     assert_int_equal(fby_dataset_file(ds, 6, &file, &err), FBY_E_ARG);

@@ -101,7 +101,7 @@ def test_files_blocks_and_chunks_tell_how_it_is_stored(parquet):
     assert [b.first_row for b in ds.blocks] == [0, 300, 600, 900]
     file = ds.files[0]
     assert (file.rows, file.groups, file.first_block, file.n_blocks, file.format) == (1000, 4, 0, 4, "parquet")
-    assert file.size_bytes == os.path.getsize(path)
+    assert file.size_bytes == os.path.getsize(path) and (file.group_word, file.groups_word) == ("row group", "row groups")
     chunk = ds.chunk(0, 1, "b", pages=True)
     assert chunk.codec == "gzip" and chunk.page_version == 2 and chunk.n_values == 300 and chunk.n_dictionary_values == 2
     assert any("DICT" in name for name in chunk.encodings)

@@ -53,17 +53,17 @@ FBY_API fby_batch *fby_batch_ref(fby_batch *batch);
 FBY_API void fby_batch_unref(fby_batch *batch);
 
 /**
- * Pin the memory of a batch for a device, in place, so that the device copies from it by itself: cudaHostRegister() and the like. Of packed and padded
- * outputs the offsets are pinned and the values are not.
+ * Pin the memory of a batch where it is, with functions of the program such as cudaHostRegister(), so that a device can copy from it directly. Of
+ * packed and padded outputs the offsets and lengths are pinned; values and masks are not.
  *
- * @pin    Pins `bytes` (whole pages) at `memory`; 0 where it did. Called for memory that is not pinned yet: it stays pinned for the batches that lie in it
- *         later, so that after the first few nothing is called.
- * @unpin  Undoes it before the memory is unmapped; 0 where it did, else the memory stays mapped for good. Called by whichever thread drops the last
- *         reference of a batch, or closes the loader; also for batches that outlive it; in no child of fork(). Neither may call the library.
- * @user   Given to both. All calls for the batches of a loader have the same three.
+ * @pin    Pins `bytes` (whole pages) at `memory`, and returns 0 where it did. Memory stays pinned for the batches that are built in it later, so after
+ *         the first few batches this is not called any more.
+ * @unpin  Undoes that before the memory is unmapped, and returns 0 where it did; otherwise the memory stays mapped for good. Called on the thread
+ *         that drops the last reference to a batch or closes the loader, also for batches that outlive their loader; never in a child of fork().
+ * @user   Passed to both. Pass the same three for all batches of a loader. Neither function may call the library.
  *
- * A device may still be copying when the call that told it to returns: hold the batch until the copy is over, as its memory is written to again when the
- * last reference is gone. Returns whether the memory is pinned. Threads: one at a time for a batch. Since: 0.2
+ * A device may still be copying when the call that started the copy returns. Hold the batch until the copy is over: the memory is written to again
+ * once the last reference is gone. Returns whether the memory is pinned. Threads: one at a time for a batch. Since: 0.2
  */
 FBY_API bool fby_batch_pin(fby_batch *batch, int (*pin)(void *user, void *memory, size_t bytes), int (*unpin)(void *user, void *memory),
                            void *user);

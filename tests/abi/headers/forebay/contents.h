@@ -1,10 +1,12 @@
 /*
  * What one file of a data set holds beyond its table. For looking at files.
  *
- * HDF5 and NetCDF-4: every group and dataset, how each is stored and read, and attributes; values of a dataset are read by opening it as a table
- * of its own (fby_open_opts.single). Parquet and Arrow files: a root, whose attributes are their key-value metadata, texts by name
- * (of an Arrow file and its schema, the file's first): what made them, such as fby_pack; then the columns that have metadata of their own, and
- * fields inside of columns that have ("/hits[].x": of a list of structs). Parquet has them in the Arrow schema that Arrow's writers keep there.
+ * HDF5 and NetCDF-4: every group and dataset, how each is stored and read, and the attributes. To read the values of a dataset, open it as a table
+ * of its own (fby_open_opts.single).
+ *
+ * Parquet and Arrow files: a root, whose attributes are the file's key-value metadata, which are texts by name (fby_pack writes there how it made
+ * a file; of an Arrow file, its own come before those of its schema). Then columns that have metadata, and fields inside columns that have some:
+ * "/hits[].x" is the field x of a list of structs. A Parquet file has these only where Arrow wrote it, in the Arrow schema that it keeps.
  *
  *     fby_contents *c;
  *     fby_contents_open(ds, 0, &c, &err);
@@ -40,7 +42,7 @@ typedef struct fby_attribute {
     bool utf8;                    /* all texts are UTF-8, without a NUL inside; false: bytes of an encoding that nothing states */
 } fby_attribute;
 
-/* A column: of Parquet and Arrow files. */
+/* FBY_OBJECT_COLUMN is for Parquet and Arrow files. */
 typedef enum fby_object_kind { FBY_OBJECT_GROUP, FBY_OBJECT_ARRAY, FBY_OBJECT_TYPE, FBY_OBJECT_LINK, FBY_OBJECT_COLUMN } fby_object_kind;
 
 /**
@@ -88,7 +90,7 @@ FBY_API const fby_object *fby_contents_object(const fby_contents *contents, size
 /** An attribute by its object's path, with or without a leading slash, and its name; NULL when the object or the attribute does not exist. */
 FBY_API const fby_attribute *fby_contents_attribute(const fby_contents *contents, const char *path, const char *name);
 
-/** What one would look at twice in the output of h5dump -H, as sentences ("'/x': one chunk holds all rows: …"). NULL past the last. */
+/** What is worth a second look in how the file is stored, as sentences ("'/x': one chunk holds all rows: …"). NULL past the last. */
 FBY_API const char *fby_contents_note(const fby_contents *contents, size_t i);
 
 #ifdef __cplusplus

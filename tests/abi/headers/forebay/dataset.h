@@ -145,14 +145,14 @@ FBY_API fby_status fby_dataset_open(const fby_source *sources, size_t n_sources,
 FBY_API fby_status fby_dataset_from_arrow(struct ArrowArrayStream *stream, fby_dataset **out, fby_error *err);
 
 /**
- * Where the index cache lies of data sets that are opened with this cache_dir (fby_open_opts), and why it is neither read nor written, if it is not:
- * it could have been forged.
+ * The folder of the index cache, for data sets that are opened with this cache_dir (fby_open_opts), and whether it is used. It is not where others
+ * may write to it, since they could forge what it says.
  *
- * @cache_dir    NULL: the default.
- * @out          [out] the folder, which need not be there yet; "" = there is none; NUL-terminated, cut to fit `room` bytes.
- * @out_refusal  [out] why it is left alone, static; NULL = it is not.
+ * @cache_dir    NULL = the default.
+ * @out          [out] the folder, which need not exist yet; "" = there is none; NUL-terminated, cut to fit `room` bytes.
+ * @out_refusal  [out] why the folder is neither read nor written, static; NULL = it is used.
  *
- * Returns FBY_OK; FBY_E_NOMEM, FBY_E_IO when the working directory is gone that a relative path is of. Threads: any. Since: 0.2
+ * Returns FBY_OK; FBY_E_NOMEM; FBY_E_IO for a relative path when the working directory no longer exists. Threads: any. Since: 0.2
  */
 FBY_API fby_status fby_index_cache(const char *cache_dir, char *out, size_t room, const char **out_refusal, fby_error *err);
 
@@ -188,8 +188,9 @@ typedef struct fby_file_info {
     const char *format; /* "parquet", "hdf5", "ipc" (Arrow files), "csv", "arrow" (in memory) */
     uint64_t size_bytes;
     uint64_t rows;
-    uint32_t groups; /* row groups */
+    uint32_t groups; /* row groups, record batches; of other formats, how the reader cuts the file */
     uint64_t first_block, n_blocks;
+    const char *group_word, *groups_word; /* "row group", "row groups", as the format calls them; NULL = it has none. Static. Since: 0.2 */
 } fby_file_info;
 
 /** FBY_E_ARG when i is out of range. Strings borrowed from the data set. Threads: any. Since: 0.1 */

@@ -4,7 +4,7 @@
  *   base.h       status codes, errors, dtypes, version
  *   schema.h     fields and types
  *   dataset.h    fby_dataset_open …: many files as one table
- *   contents.h   fby_contents_open …: what an HDF5 file holds beyond its table
+ *   contents.h   fby_contents_open …: what a file holds beyond its table, such as attributes
  *   samples.h    fby_samples_open …: rows, windows or groups
  *   transform.h  fby_op, fby_fit_moments: row operations
  *   lookup.h     fby_lookup_open …: tables beside the data, by key

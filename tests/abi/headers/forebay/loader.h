@@ -258,9 +258,10 @@ FBY_API fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts,
 FBY_API void fby_loader_close(fby_loader *loader);
 
 /**
- * Begin an epoch: cancels what was under way, prefetching starts. Without it, fby_loader_next begins epoch 0, and after
- * FBY_END the next one. An epoch that has begun and given no batch yet carries on; so does one that is to begin at the batch that comes
- * next. An earlier fby_loader_cancel is over; one while this function runs holds: FBY_E_CANCELLED, here or in place of the next batch.
+ * Begin an epoch: what was under way is cancelled, and prefetching starts. Without this call fby_loader_next begins epoch 0, and after
+ * FBY_END the next one. Where this very epoch is under way and has given no batch yet, it goes on, and nothing is read again.
+ *
+ * An earlier fby_loader_cancel no longer counts. One while this function runs does: FBY_E_CANCELLED, here or in place of the next batch.
  *
  * Threads: the consumer's. Blocks: until what was under way has stopped; reads that have begun and a transform that runs are waited for.
  */
@@ -279,7 +280,8 @@ FBY_API fby_status fby_loader_next(fby_loader *loader, int64_t timeout_ns, fby_b
 
 /**
  * A transform in threads of the program's, for languages whose code cannot run on the loader's, and for results that are no batches
- * (fby_loader_opts.transform_pulled). Turn, reach, position and times are those of fby_transform_fn:
+ * (fby_loader_opts.transform_pulled). As with fby_transform_fn, batches come one at a time, in order, and ahead of the consumer by transform_prefetch at
+ * most; fby_batch_epoch() and fby_batch_index() say which one it is, and the report has the time:
  *
  *     epoch = fby_loader_epochs_begun(loader);                           a thread for each epoch, started when it has begun
  *     while (fby_loader_transform_next(loader, epoch, &batch, &err) == FBY_OK)
@@ -425,9 +427,9 @@ typedef struct fby_report {
         files_per_batch_uniform;    /* mixing: distinct files in a batch of this rank, on average; 0 where there are no files */
     uint64_t files_per_batch_least; /* of the whole batches that were measured */
     double padding,
-        padding_unsorted; /* of the rows of padded outputs, those that padding adds (max_rows counts): as it is, and without length
-                             buckets. Without padded outputs, as if samples were padded to the longest of a batch; 0 where all have
-                             one length */
+        padding_unsorted; /* share of the rows of padded outputs that is padding, after max_rows: as it is, and as it would be without
+                             length buckets. Without padded outputs: as if samples were padded to the longest of their batch; 0 where
+                             all have one length */
     double same_block, same_block_uniform;     /* mixing: chance that two samples of a batch come from one block */
     double entropy_bits, entropy_bits_uniform; /* mixing: entropy of a batch over blocks */
     const char *io_engine;                     /* static */
@@ -457,8 +459,12 @@ typedef struct fby_report {
     uint64_t reading_ns;       /* time during which some file was being opened or read; read_ns adds up all reads */
     uint64_t memory_wait_ns;   /* time in which no block could be loaded for want of budget, and none was being loaded */
     uint64_t process_cpu_ns;   /* CPU time of the whole process since the first epoch began */
-    uint64_t overlap_bytes;    /* a budget with which a superbatch loads while the one before it drains */
-    uint64_t keep_all_bytes;   /* a budget with which every block stays decoded: nothing is read twice. 0 = there is none */
+    /*
+     * The smallest budget with which the next superbatch loads while the batches of this one are taken. Where budget_bytes is more than that and still
+     * does not give it (outputs that are wider than what is stored), the next larger budget that does.
+     */
+    uint64_t overlap_bytes;
+    uint64_t keep_all_bytes; /* a budget with which every block stays decoded: nothing is read twice. 0 = there is none */
     fby_cure cures[FBY_CURES_MAX];
     uint32_t n_padded; /* outputs that are padded to the longest sample of their batch */
     uint64_t n_blocks; /* that have samples: those of the split, where there are splits */
@@ -519,7 +525,8 @@ FBY_API void fby_loader_transferred(fby_loader *loader, uint64_t ns);
 
 /**
  * Begin an epoch at its batch `batch`, from 0: as if the batches before it had been taken, without reading them. Until the consumer
- * has it, no more is read than the superbatch it lies in. With the number of batches: an epoch that is at its end.
+ * has it, no more is read than the superbatch it lies in. With the number of batches: an epoch that is at its end. Where that batch comes next anyway,
+ * nothing is begun or read again.
  * Errors: those of fby_loader_begin; FBY_E_ARG when the epoch has fewer batches. Threads, blocking: as fby_loader_begin. Since: 0.2
  */
 FBY_API fby_status fby_loader_begin_at(fby_loader *loader, uint64_t epoch, uint64_t batch, fby_error *err);

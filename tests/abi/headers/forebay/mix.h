@@ -96,7 +96,7 @@ typedef struct fby_source_report {
     const char *name;         /* "" of a loader over one data set; borrowed from the loader */
     uint64_t samples;         /* handed out */
     uint64_t bytes_read;      /* of its files */
-    uint64_t wait_ns;         /* the consumer's, for batches of which this source's samples were decoded last */
+    uint64_t wait_ns;         /* that the consumer waited for batches in which the samples of this source were the last to be decoded */
     double padding;           /* share of its rows of padded outputs that is padding */
     double samples_per_batch; /* on average */
     double files_per_batch;   /* distinct ones, on average; 0 where files are unknown */

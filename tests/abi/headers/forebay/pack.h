@@ -40,7 +40,7 @@ typedef enum fby_pack_codec {
 /** What becomes of units and calendars that the source's files state differently; the numbers stay as they are. */
 typedef enum fby_pack_units {
     FBY_PACK_UNITS_SAME, /* an error, with both files */
-    FBY_PACK_UNITS_FIRST /* those of the first file hold of all: they are "degC" in one file and "celsius" in another. The note names them */
+    FBY_PACK_UNITS_FIRST /* the pack has those of the first file: where one says "degC" and another "celsius". The note names the others */
 } fby_pack_units;
 
 /** Options of fby_pack. Set size; zero everything else for the defaults. */
@@ -95,8 +95,10 @@ typedef struct fby_pack_info {
     uint64_t expected_bytes; /* dry run: about, of the pack's files; else 0 */
     uint64_t expected_ns;    /* dry run: about, what packing takes; else, and where the folder cannot be written, 0 */
     uint64_t keys;           /* by a key: how many values it has; else 0 */
-    /* "", or columns that no reader has and so are not packed; what files say of themselves and is left out: not all say it alike, or a pack cannot;
-       with FBY_PACK_UNITS_FIRST, units that others state differently */
+    /*
+     * "", or what the pack lacks: columns that could not be read; metadata on which files differ, or which the pack's format has no place for; with
+     * FBY_PACK_UNITS_FIRST, the units that other files state.
+     */
     char note[600];
 } fby_pack_info;
 

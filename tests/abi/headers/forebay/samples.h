@@ -251,7 +251,7 @@ typedef struct fby_resample_opts {
 
 /**
  * n samples drawn in proportion to their weights, systematically: a sample whose expected count is 2.3 comes twice or three times, one of
- * weight 0 never. One seed always draws the same. The draw is that of every epoch; what is drawn is shuffled anew in each.
+ * weight 0 never. One seed always draws the same. All epochs have the same draw, shuffled anew in each.
  * Takes 8 bytes a sample while it runs.
  *
  * With each_epoch, every epoch draws its own n samples: a function of (seed, epoch) alone, so that all epochs have the same length and a state is

@@ -49,8 +49,8 @@ typedef enum fby_op_kind {
  * Those two, alone or before all others, compute nothing: an output of integers keeps its dtype, and a float column that is asked for as
  * integers is filled before it is converted.
  *
- * Columns of float64 and of 32-bit and 64-bit integers are rounded to float32 before the first operation where the output is no wider and the
- * operations cannot make that visible; where they could (a difference of large numbers, a logarithm of float64), they stay float64.
+ * Where the output is float32 or narrower, columns of float64 and of 32-bit and 64-bit integers are rounded to float32 before the first operation,
+ * unless the operations could make that visible (a difference of large numbers, a logarithm of float64): then they stay float64.
  */
 typedef struct fby_op {
     fby_op_kind kind;

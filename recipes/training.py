@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import json
 import logging
 import math
@@ -28,6 +29,7 @@ import lightning
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.profilers import Profiler
+from torch.utils.checkpoint import checkpoint
 
 import forebay as fb
 import forebay.lightning
@@ -254,6 +256,21 @@ def on_device(args: argparse.Namespace) -> dict[str, Any]:
     return {"device": "cuda"} if args.device in ("auto", "gpu", "cuda") and torch.cuda.is_available() else {}
 
 
+def checkpointed(network: torch.nn.Module) -> None:
+    """Its parts, and of a list of parts each, compute their activations again in the backward pass instead of keeping them."""
+    for part in network.children():
+        for one in part if isinstance(part, torch.nn.ModuleList) else [part]:
+            one.forward = functools.partial(checkpoint, one.forward, use_reentrant=False)
+
+
+def network_of(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace) -> torch.nn.Module:
+    """The network, as the arguments say."""
+    network = recipe.network(folder, args)
+    if args.gradient_checkpointing:
+        checkpointed(network)
+    return torch.compile(network) if args.compile else network
+
+
 def make(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: str) -> Any:
     """The training data by a loader."""
     if loader == OURS:
@@ -279,11 +296,8 @@ def given(data: Any) -> dict[str, Any]:
 def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: str = OURS, seed: int = 0) -> Result:
     """Train once, then validate what was kept on the way, and test the end."""
     lightning.seed_everything(seed, verbose=False)
-    if args.torch_threads:
-        torch.set_num_threads(args.torch_threads)
     args = argparse.Namespace(**{**vars(args), "seed": seed})
-    network = recipe.network(folder, args)
-    task = Task(recipe, torch.compile(network) if args.compile else network, folder, args.learning_rate)
+    task = Task(recipe, network_of(recipe, folder, args), folder, args.learning_rate)
     clock, nexts = Clock(args.points), Nexts()
     callbacks: list[lightning.Callback] = [clock]
     if args.checkpoints:
@@ -325,7 +339,7 @@ def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: 
 def diagnose(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: str) -> fb.Diagnosis:
     """Step alone, loader alone, both together: printed, and as a page in the data's folder, beside that of Forebay's report."""
     lightning.seed_everything(args.seed, verbose=False)
-    task = Task(recipe, recipe.network(folder, args), folder, args.learning_rate)
+    task = Task(recipe, network_of(recipe, folder, args), folder, args.learning_rate)
     data, asks = make(recipe, folder, args, loader), forebay.lightning.Diagnose(args.seconds, verbose=False)
     trainer_of(args, callbacks=[asks], max_epochs=1, limit_train_batches=1).fit(task, **given(data))
     page = folder / f"diagnosis-{loader}.html"
@@ -371,7 +385,7 @@ def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     add("--precision", default="32-true", help="as Lightning's: 32-true, bf16-mixed, 16-mixed")
     add("--accumulate", type=count, default=1, help="batches a step of the optimizer")
     add("--compile", action="store_true", help="torch.compile the network")
-    add("--gradient-checkpointing", action="store_true", help="compute activations again instead of keeping them (jets, neutrino)")
+    add("--gradient-checkpointing", action="store_true", help="compute activations again instead of keeping them")
     add("--checkpoints", type=pathlib.Path, help="folder for Lightning's checkpoints, which hold the place in the data too; the last is end.ckpt")
     add("--checkpoint-every", type=count, default=100, help="batches")
     add("--resume", help="a checkpoint to go on from, in the middle of an epoch too")
@@ -416,6 +430,8 @@ def ready(recipe: Recipe, folder: pathlib.Path, scale: str | None) -> None:
 def prepare(recipe: Recipe, argv: list[str] | None) -> tuple[argparse.Namespace, pathlib.Path, list[str]]:
     """The arguments, the folder with the data, which loaders."""
     args = arguments(recipe).parse_args(argv)
+    if args.torch_threads:
+        torch.set_num_threads(args.torch_threads)
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
     for module in ("lightning", "torch"):

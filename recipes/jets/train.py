@@ -6,7 +6,6 @@ import sys
 import h5py
 import torch
 from torch import nn
-from torch.utils.checkpoint import checkpoint
 
 if __package__ in (None, ""):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
@@ -36,17 +35,17 @@ class Layer(nn.Module):
 class Network(nn.Module):
     """nodes (B, P, F), edges (B, P, P, E), n (B) to (B, classes)."""
 
-    def __init__(self, features, width=32, heads=4, layers=2, checkpointing=False):
+    def __init__(self, features, width=32, heads=4, layers=2):
         super().__init__()
         self.embed, self.pair = nn.Linear(features, width), nn.Sequential(nn.Linear(4, 16), nn.GELU(), nn.Linear(16, heads))
-        self.layers, self.head, self.checkpointing = nn.ModuleList(Layer(width, heads) for _ in range(layers)), nn.Linear(width + 1, CLASSES), checkpointing
+        self.layers, self.head = nn.ModuleList(Layer(width, heads) for _ in range(layers)), nn.Linear(width + 1, CLASSES)
 
     def forward(self, nodes, edges, n):
         there = torch.arange(nodes.shape[1], device=nodes.device) < n[:, None]  # (B, P)
         bias = self.pair(edges).movedim(-1, 1).masked_fill(~there[:, None, None], -1e4)
         x = self.embed(nodes)
         for layer in self.layers:
-            x = checkpoint(layer, x, bias, use_reentrant=False) if self.checkpointing and self.training else layer(x, bias)
+            x = layer(x, bias)
         mean = (x * there[..., None]).sum(1) / n.clamp(min=1)[:, None]
         return self.head(torch.cat([mean, n[:, None] / nodes.shape[1]], 1))
 
@@ -78,7 +77,7 @@ def loss(network, batch):
 def network(folder, args):
     with h5py.File(files(folder, "train")[0]) as file:  # not by fb.open: its start-up is measured
         features = len(file.attrs["feature_names"])
-    return Network(features, checkpointing=args.gradient_checkpointing)
+    return Network(features)
 
 
 RECIPE = training.Recipe(

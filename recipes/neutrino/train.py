@@ -6,7 +6,6 @@ import sys
 import pandas as pd
 import torch
 from torch import nn
-from torch.utils.checkpoint import checkpoint
 
 if __package__ in (None, ""):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
@@ -20,13 +19,13 @@ SCALES = {**generate.SCALES, "small": dict(files=4, events=2_500, longest=2_000,
 class Network(nn.Module):
     """doms (B, D, 7 + 3K) and mask (B, D) to a direction, (B, 3), of any length."""
 
-    def __init__(self, channels=7 + 3 * FIRST_PULSES, width=48, heads=4, layers=2, checkpointing=False):
+    def __init__(self, channels=7 + 3 * FIRST_PULSES, width=48, heads=4, layers=2):
         super().__init__()
         self.embed = nn.Sequential(nn.Linear(channels, width), nn.GELU(), nn.Linear(width, width))
         self.layers = nn.ModuleList(
             nn.TransformerEncoderLayer(width, heads, 2 * width, dropout=0.0, batch_first=True, norm_first=True) for _ in range(layers)
         )
-        self.head, self.checkpointing = nn.Linear(width, 3), checkpointing
+        self.head = nn.Linear(width, 3)
 
     def forward(self, doms, mask):
         place, rest = doms[..., :3] / 500, doms[..., 3:]
@@ -34,8 +33,7 @@ class Network(nn.Module):
         x = self.embed(x * mask[..., None])
         hidden = ~mask.bool()
         for layer in self.layers:
-            run = lambda x, layer=layer: layer(x, src_key_padding_mask=hidden)  # noqa: E731
-            x = checkpoint(run, x, use_reentrant=False) if self.checkpointing and self.training else run(x)
+            x = layer(x, src_key_padding_mask=hidden)
         return self.head((x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True).clamp(min=1))
 
 
@@ -86,7 +84,7 @@ RECIPE = training.Recipe(
         "today-by-file": lambda folder, args: today(folder, args, "file"),
         "today-random": lambda folder, args: today(folder, args, "random"),
     },
-    network=lambda folder, args: Network(checkpointing=args.gradient_checkpointing), predict=predict, loss=loss,
+    network=lambda folder, args: Network(), predict=predict, loss=loss,
     truth=lambda batch: evaluate.direction(batch["targets"]), constant=lambda mean, square: 1 - mean.norm(), scores=lambda folder: evaluate.Scores(),
     chance=1.5708, target=0.4, equal_to="today-random",
     defaults=dict(batch_size=128, epochs=2, learning_rate=2e-3),

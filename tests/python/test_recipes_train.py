@@ -64,7 +64,7 @@ def test_the_neutrino_owners_question_is_answered_in_one_call(tmp_path, monkeypa
     assert found.ceiling > 0 and found.forward > 0 and found.backward > 0 and found.optimizer > 0 and found.flops > 0
 
     class Quick(torch.nn.Module):  # a step that costs nothing: what the loader gives is then the limit on any machine
-        def __init__(self, checkpointing=False):
+        def __init__(self):
             super().__init__()
             self.head = torch.nn.Linear(3, 3)
 
@@ -94,6 +94,25 @@ def test_every_loader_trains_the_network(trained, name, loader, tmp_path, capsys
     assert len(result["next_seconds"]) >= 4 and sum(result["next_seconds"]) <= result["seconds"]
     said = capsys.readouterr().out
     assert "samples/s" in said and loader in said and "constant prediction" in said and "test " in said
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_activations_that_are_computed_again_give_the_same_losses(trained, name, tmp_path, monkeypatch):
+    calls, losses = [0], {}
+    for of in ("linear", "conv2d"):
+
+        def counted(*args, plain=getattr(torch.nn.functional, of), **options):
+            calls[0] += 1
+            return plain(*args, **options)
+
+        monkeypatch.setattr(torch.nn.functional, of, counted)
+    for way in ((), ("--gradient-checkpointing",)):
+        calls[0], out = 0, tmp_path / "results.json"
+        trained(name, "--epochs", "1", "--batches", "3", "--points", "1", "--json", str(out), *way)
+        losses[calls[0]] = [loss for _, _, loss in json.loads(out.read_text())[0]["curve"]]
+    (fewer, kept), (more, again) = losses.items()
+    assert more > fewer
+    np.testing.assert_allclose(again, kept, rtol=1e-5)
 
 
 def test_loaders_race_in_processes_of_their_own(trained, tmp_path, capsys):

@@ -85,7 +85,7 @@ def command_line(folder):
         return None
     names = [f"f{c:02d}" for c in range(COLUMNS)]
     bench = [cli, "bench", str(folder), "--memory", MEMORY, "--superbatch", str(SUPERBATCH), "--seconds", "5", "--columns", ",".join(names)]
-    print(f"{DIM}$ forebay inspect {folder.name}/{PLAIN}", flush=True)
+    print(f"{DIM}$ forebay inspect {folder.name}/ --columns f00,f01,y{PLAIN}", flush=True)
     text = subprocess.run([cli, "inspect", str(folder), "--columns", "f00,f01,y"], capture_output=True, text=True)
     if text.returncode:
         raise SystemExit(f"demo: forebay inspect failed: {text.stderr.strip()}")

@@ -1,4 +1,4 @@
-"""The recipes over seeds, with each loader that their owners have: tables and verdicts in recipes/results.md.
+"""The recipes over seeds, with each loader that their owners have: tables, verdicts and what limits in recipes/results.md, losses in docs/img.
 
     python recipes/bench.py                         # scale medium: some 100 MB and ten minutes on two cores
     python recipes/bench.py --scale bench           # several GB, hours
@@ -49,18 +49,31 @@ def load() -> str:
     return f"{os.getloadavg()[1]:.1f}"
 
 
+def limits(recipe: training.Recipe, arguments: list[str]) -> str:
+    """What limits training with each loader: fb.diagnose, as a table."""
+    args, folder, loaders = training.prepare(recipe, [*arguments, "--seconds", "3"])
+    lines = ["| loader | loader alone, samples/s | step alone | together | limit |", "| --- | ---: | ---: | ---: | --- |"]
+    for loader in loaders:
+        found = training.diagnose(recipe, folder, args, loader)
+        lines.append(f"| {loader} | {found.loader:,.0f} | {found.ceiling:,.0f} | {found.together:,.0f} ({found.share:.0%}) | {found.limit} |")
+    return "\n".join(lines)
+
+
 def section(name: str, scale: str, more: list[str]) -> str:
     """What results.md says of a recipe. Its command is the one that is run here: data and arguments are in it."""
     recipe, before = importlib.import_module(f"recipes.{name}.train").RECIPE, load()
     arguments = ["--scale", scale, *SIZES[scale][name].split(), *more]
     folder = training.prepare(recipe, arguments)[1]
-    results = training.main(recipe, arguments)
+    picture = f"docs/img/loss-{name}.png"
+    results = training.main(recipe, [*arguments, "--picture", str(ROOT / picture)])
+    limiting = limits(recipe, arguments)
     bytes_of = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     where = re.sub(r"(Linux [0-9.]+).*", r"\1", machine())
     head = f"`python recipes/{name}/train.py {' '.join(arguments)}`, {bytes_of / 1e6:,.0f} MB of data. {datetime.date.today()}, commit {commit()}, {where}; "
     head += f"load average (5 minutes) {before} before, {load()} after."
     said = "\n".join(f"* {line}" for line in contest.verdict(recipe, results))
-    return f"## {name}\n\n{head}\n\n{contest.markdown(results)}\n\n{said}\n"
+    drawn = f"![Loss over wall time, {name}: a line a run](../{picture})"
+    return f"## {name}\n\n{head}\n\n{contest.markdown(results)}\n\n{said}\n\n{limiting}\n\n{drawn}\n"
 
 
 def keep(sections: dict[str, str]) -> None:
@@ -75,7 +88,8 @@ HEAD = """# Results
 
 What `make recipes-bench` measured: networks trained from files to scores, each run in a process of its own with an empty index cache, medians
 over seeds. `today…` are the loaders that a system's owner has ([recipes](README.md)). CPU and memory are of loader and network together, memory as
-what grew since the loader was made; *to target* has set-up in it. Loaders alone, at larger sizes: [speed](../docs/speed.md).
+what grew since the loader was made; *to target* has set-up in it. The second table is `--diagnose`: the step on one cached batch, the loader alone, both together.
+Loaders alone, at larger sizes: [speed](../docs/speed.md).
 """
 
 

@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,20 +27,21 @@ COLOURS = {"today": "#9aa4b2", "forebay": "#1f77b4", "forebay-in-order": "#9ecae
 OTHERS = ("#d0a04c", "#8c6bb1", "#74a57f")
 
 
-def race(recipe: Recipe, argv: Sequence[str], loaders: Iterable[str], seeds: Iterable[int]) -> list[Result]:
+def race(recipe: Recipe, argv: Sequence[str], loaders: Sequence[str], seeds: Iterable[int]) -> list[Result]:
     """All loaders with all seeds, the arguments of the command otherwise."""
-    loaders, program = list(loaders), pathlib.Path(__file__).parent / recipe.name / "train.py"
+    runs, program = [(seed, loader) for seed in seeds for loader in loaders], pathlib.Path(__file__).parent / recipe.name / "train.py"
     results = []
-    for seed in seeds:
-        for loader in loaders:
-            with tempfile.TemporaryDirectory() as own:
-                out = pathlib.Path(own, "result.json")
-                command = [sys.executable, str(program), *argv, "--alone", loader, "--seed", str(seed), "--seeds", "1", "--json", str(out)]
-                done = subprocess.run(command, env={**os.environ, "FOREBAY_CACHE": own}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-                if done.returncode:
-                    raise SystemExit(f"{recipe.name} with the loader {loader!r} and seed {seed} ended with status {done.returncode}:\n{done.stdout}")
-                results.append(read(json.loads(out.read_text())[0]))
-                print(f"{loader}, seed {seed}: {done.stdout.strip() or 'done'}", file=sys.stderr)
+    for seed, loader in runs:
+        print(f"run {len(results) + 1} of {len(runs)}: {loader}, seed {seed}", end="", file=sys.stderr, flush=True)
+        began = time.perf_counter()
+        with tempfile.TemporaryDirectory() as own:
+            out = pathlib.Path(own, "result.json")
+            command = [sys.executable, str(program), *argv, "--alone", loader, "--seed", str(seed), "--seeds", "1", "--json", str(out)]
+            done = subprocess.run(command, env={**os.environ, "FOREBAY_CACHE": own}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            if done.returncode:
+                raise SystemExit(f"\n{recipe.name} with the loader {loader!r} and seed {seed} ended with status {done.returncode}:\n{done.stdout}")
+            results.append(read(json.loads(out.read_text())[0]))
+        print("\n".join([f", {time.perf_counter() - began:.0f} s", *done.stdout.strip().splitlines()]), file=sys.stderr)
     return results
 
 

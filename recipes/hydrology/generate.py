@@ -108,8 +108,9 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     args = vars(parser.parse_args())
     out, scale = args.pop("out"), args.pop("scale")
-    use = generate(out, **SCALES[scale] | {name: value for name, value in args.items() if value is not None})
-    print(f"{out}: {len(use)} gauges to use")
+    sizes = SCALES[scale] | {name: value for name, value in args.items() if value is not None}
+    use = generate(out, **sizes)
+    print(f"{out}: {sizes['basins']:,} basins, {len(use):,} of them in gauges.txt, which train.py takes")
 
 
 if __name__ == "__main__":

@@ -122,7 +122,8 @@ def test_loaders_race_in_processes_of_their_own(trained, tmp_path, capsys):
     found = json.loads(out.read_text())
     assert [result["loader"] for result in found] == ["today", "forebay", "forebay-in-order"] and {result["samples"] for result in found} == {4 * 16}
     assert (tmp_path / "loss.png").stat().st_size > 5_000
-    said = capsys.readouterr().out
+    said, told = capsys.readouterr()
+    assert "run 1 of 3: today, seed 0, " in told and "run 3 of 3: forebay-in-order, seed 0, " in told
     for word in ("next p99", "CPU", "memory", "to target", "speed", "accuracy", "one seed each", "order"):
         assert word in said
     with pytest.raises(SystemExit, match=r"leak with the loader 'today' and seed 0 ended with status 1:\n(.|\n)*no-such"):

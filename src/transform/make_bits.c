@@ -26,9 +26,8 @@ typedef struct bits {
     bool varies;                /* a row's bytes are counted, else they are source_bytes */
     bool want_valid;
     uint64_t n_bits;
-    size_t packed_bytes;  /* of n_bits, the last byte perhaps not whole */
-    size_t decoded_bytes; /* of base64: whole groups of three */
-    size_t source_bytes;  /* of a row as it is stored; 0 = any: base64 with or without padding */
+    size_t packed_bytes; /* of n_bits, the last byte perhaps not whole */
+    size_t source_bytes; /* of a row as it is stored; 0 = any: base64 with or without padding */
     size_t element_bytes;
     uint64_t one;
     uint32_t digit[4][256]; /* of base64: what a character adds to a group of 24 bits as its k-th digit; all ones: it is no digit */
@@ -74,7 +73,6 @@ static fby_status check_column(const fby__make_spec *spec, bits *b, fby_error *e
         return fby__fail(err, FBY_E_ARG, "output '%s': %llu bits: 1 to %llu are possible", spec->output, (unsigned long long)b->n_bits,
                          (unsigned long long)MAX_BITS);
     b->packed_bytes = (size_t)(b->n_bits / 8 + (b->n_bits % 8 != 0));
-    b->decoded_bytes = b->encoding == FBY_BITS_BASE64 ? (b->packed_bytes + 2) / 3 * 3 : 0;
     b->source_bytes = b->encoding == FBY_BITS_TEXT ? (size_t)b->n_bits : b->encoding == FBY_BITS_BASE64 ? 0 : b->packed_bytes;
     if (is_bytes)
         return FBY_OK;
@@ -97,20 +95,24 @@ static void fill_digits(uint32_t (*digit)[256])
             digit[k][(uint8_t)ALPHABET[i]] = i << (18 - 6 * k);
 }
 
-/* n characters of base64, without padding, to three bytes for each four of them; false when one is none of base64. */
+/* n characters of base64, without padding, to exactly b->packed_bytes; false when one is none of base64. */
 static bool decode_base64(const bits *b, const uint8_t *src, size_t n, uint8_t *to)
 {
     uint32_t bad = 0;
-    for (size_t i = 0; i < n; i += 4, to += 3) {
-        uint32_t group = 0;
-        for (size_t k = 0; k < 4 && i + k < n; k++)
-            group |= b->digit[k][src[i + k]];
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4, to += 3) {
+        const uint32_t group = b->digit[0][src[i]] | b->digit[1][src[i + 1]] | b->digit[2][src[i + 2]] | b->digit[3][src[i + 3]];
         bad |= group;
         to[0] = (uint8_t)(group >> 16);
         to[1] = (uint8_t)(group >> 8);
         to[2] = (uint8_t)group;
     }
-    return bad >> 24 == 0;
+    uint32_t rest = 0;
+    for (size_t k = 0; i + k < n; k++)
+        rest |= b->digit[k][src[i + k]];
+    for (size_t k = 0; k + 1 < n - i; k++) /* 2 characters are a byte, 3 are two */
+        to[k] = (uint8_t)(rest >> (16 - 8 * k));
+    return (bad | rest) >> 24 == 0;
 }
 
 /* ---- bits to elements ---- */
@@ -185,8 +187,11 @@ static fby_status create_bits(fby__make_spec *spec, void **out_state, fby__made 
     b->one = fby__make_one(dtype);
     b->want_valid = spec->columns[0].want_valid = spec->columns[0].nullable;
     fill_digits(b->digit);
-    *made =
-        (fby__made){.dtype = dtype, .ndim = 1, .shape = {(int64_t)b->n_bits}, .memory_bytes = sizeof *b, .scratch_bytes = b->decoded_bytes};
+    *made = (fby__made){.dtype = dtype,
+                        .ndim = 1,
+                        .shape = {(int64_t)b->n_bits},
+                        .memory_bytes = sizeof *b,
+                        .scratch_bytes = b->encoding == FBY_BITS_BASE64 ? b->packed_bytes : 0};
     return FBY_OK;
 }
 
@@ -247,7 +252,7 @@ static fby_status run_bits(const void *state, fby__make_job *job, fby_error *err
     const fby__make_view *v = &job->views[0];
     const size_t result_bytes = (size_t)b->n_bits * b->element_bytes;
     uint8_t *unpacked = NULL;
-    if (b->decoded_bytes && !(unpacked = fby__make_scratch_get(job->scratch, b->decoded_bytes)))
+    if (b->encoding == FBY_BITS_BASE64 && !(unpacked = fby__make_scratch_get(job->scratch, b->packed_bytes)))
         return fby__fail_nomem(err, "the bits of a row");
     for (uint64_t s = 0; s < job->n; s++) {
         if (s + 1 < job->n)

@@ -17,7 +17,8 @@
 
 #include <string.h>
 
-enum { BEGINS = 1, MISSING = 2, BREAKS = 4 }; /* BREAKS: the time does not go on, and the key may */
+/* BREAKS: the time does not go on, and the key may. ALONE: nor does it in any of the rows that this one stands for, after the first. */
+enum { BEGINS = 1, MISSING = 2, BREAKS = 4, ALONE = 8 };
 
 #define BREAK_ONLY 0x80000000u /* of found.begins: the key goes on */
 
@@ -40,6 +41,8 @@ typedef struct found {
     size_t n_begins, cap_begins;
     interval *missing; /* owned: in order, apart from one another */
     size_t n_missing, cap_missing;
+    interval *alone; /* owned: in order; the time does not go on in any of these rows */
+    size_t n_alone, cap_alone;
     edge first, last;
     fby__scattered scattered;
 } found;
@@ -270,7 +273,10 @@ static fby_status flag_column(void *user, void *memory, const fby__scan_rows *ro
         return flag_constant(w, c, constant, rows->n, w->flags.data, err);
     switch (c->as) {
     case FBY__READ_KEY: return key_flags(w, c, number, p, rows->times, w->flags.data, err);
-    case FBY__READ_TIME: (fby__dtype_is_float(c->layout.dtype) ? time_flags_float : time_flags)(w, p, s->opts->step, w->flags.data); break;
+    case FBY__READ_TIME:
+        (fby__dtype_is_float(c->layout.dtype) ? time_flags_float : time_flags)(w, p, s->opts->step, w->flags.data);
+        w->flags.data[0] |= rows->times > 1 ? ALONE : 0; /* no time goes on from the same one */
+        break;
     default: missing_flags(c, p, w->flags.data); break;
     }
     return FBY_OK;
@@ -302,6 +308,11 @@ static fby_status collect(void *user, void *memory, const fby__scan_rows *rows, 
             if (fby__grow((void **)&f->begins, &f->cap_begins, f->n_begins + 1, sizeof *f->begins) != 0)
                 return fby__fail_nomem(err, "the samples");
             f->begins[f->n_begins++] = row | (flags[r] & BEGINS ? 0 : BREAK_ONLY);
+        }
+        if (flags[r] & ALONE) {
+            if (fby__grow((void **)&f->alone, &f->cap_alone, f->n_alone + 1, sizeof *f->alone) != 0)
+                return fby__fail_nomem(err, "the samples");
+            f->alone[f->n_alone++] = (interval){row + 1, row + (uint32_t)rows->times};
         }
         if (!(flags[r] & MISSING))
             continue;
@@ -423,13 +434,37 @@ static fby_status end_file(joining *j, uint64_t row, uint32_t file, fby_error *e
     return FBY_OK;
 }
 
+/* Each of these rows begins a series of its own; those that give no window are not gone through one by one. */
+static fby_status end_each(joining *j, uint64_t begin, uint64_t end, fby_error *err)
+{
+    fby__sample_base *base = j->base;
+    const bool missing = j->stretch >= end, listed = base->length == 1 && !missing;
+    const uint64_t stop = listed ? end : fby__min_u64(begin + 2, end);
+    if (listed && fby__grow((void **)&base->stretches, &base->cap_stretches, base->n_stretches + (size_t)(end - begin),
+                            sizeof *base->stretches) != 0) /* before the work: an extent is only a claim */
+        return fby__fail_nomem(err, "the windows");
+    for (uint64_t row = begin; row < stop; row++)
+        FBY__TRY(end_series(j, row, err));
+    if (base->length == 1) {
+        j->in_file.all += end - stop;
+        j->in_file.out += end - stop;
+    }
+    j->series = end - 1;
+    j->stretch = fby__max_u64(j->stretch, end - 1);
+    return FBY_OK;
+}
+
 /* What begins and what is missing in a block, merged by row. */
 static fby_status join_block(joining *j, const found *f, const fby__block *block, fby_error *err)
 {
-    size_t b = 0, m = 0;
-    while (b < f->n_begins || m < f->n_missing) {
+    size_t b = 0, m = 0, a = 0;
+    while (b < f->n_begins || m < f->n_missing || a < f->n_alone) {
         uint32_t row = b < f->n_begins ? f->begins[b] & ~BREAK_ONLY : UINT32_MAX;
-        if (m == f->n_missing || (b < f->n_begins && row <= f->missing[m].begin)) {
+        const uint32_t missing = m < f->n_missing ? f->missing[m].begin : UINT32_MAX;
+        if (a < f->n_alone && f->alone[a].begin < fby__min_u64(row, missing)) {
+            FBY__TRY(end_each(j, block->first_row + f->alone[a].begin, block->first_row + f->alone[a].end, err));
+            a++;
+        } else if (b < f->n_begins && row <= missing) {
             FBY__TRY((f->begins[b] & BREAK_ONLY ? end_series : end_whole)(j, block->first_row + row, err));
             b++;
         } else {
@@ -497,6 +532,7 @@ static void scan_fini(scan *s)
     for (uint32_t b = 0; s->found && b < s->n_blocks; b++) {
         fby__free(s->found[b].begins);
         fby__free(s->found[b].missing);
+        fby__free(s->found[b].alone);
         fby__buf_fini(&s->found[b].first.key);
         fby__buf_fini(&s->found[b].last.key);
     }
@@ -520,7 +556,7 @@ fby_status fby__samples_scan(fby__sample_base *base, const fby_samples_opts *opt
                                                          .progress = opts->progress,
                                                          .progress_user = opts->progress_user,
                                                          .user = &s,
-                                                         .folds = !opts->time, /* of which one value is no series */
+                                                         .folds = true,
                                                          .local_bytes = sizeof(local),
                                                          .column = flag_column,
                                                          .rows = collect,

@@ -101,6 +101,69 @@ def test_groups_and_windows_are_those_of_the_values(tmp_path, seed):
         assert len(ds.windows(7, by="k", drop_missing="x")) == sum(max(0, r - 6) for r in stretches)
 
 
+def test_times_that_were_never_written_go_on_nowhere(tmp_path, run_python):
+    """Of 2^40 rows ten have a time: the others have the same one, which no row follows, or none."""
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        for name, fill in (("t", 0), ("nan", float("nan"))):
+            t = f.create_dataset(name, (1 << 40,), "i8" if name == "t" else "f8", chunks=(1 << 16,), fillvalue=fill)
+            t[5 << 30 : (5 << 30) + 10] = np.arange(1, 11)
+        k = f.create_dataset("k", (1 << 40,), "i2", chunks=(1 << 16,), fillvalue=3)
+        k[(5 << 30) + 6] = 4
+    done = run_python(
+        """
+        import sys
+        import forebay as fb
+
+        ds = fb.open(sys.argv[1], cache_dir="")
+        found = [ds.windows(4, time="t"), ds.windows(4, time="nan"), ds.windows(2, time="t", by="k"), ds.windows(3, time="t", drop_missing="nan")]
+        print(*map(len, found))
+        try:
+            ds.windows(1, time="t")
+        except fb.BudgetError as error:
+            print(error)
+        """,
+        tmp_path / "x.h5",
+    )
+    counts, refused = done.stdout.splitlines()
+    assert counts.split() == ["8", "7", "8", "8"]
+    assert "x.h5" in refused and "memory budget" in refused
+
+
+@pytest.mark.parametrize("length", [1, 2, 5])
+@pytest.mark.parametrize("seed", range(8))
+def test_windows_by_time_are_those_of_the_values(tmp_path, seed, length):
+    """Stored chunks of times, keys and values among absent ones, with blocks that are scanned in several steps."""
+    rng = np.random.default_rng(100 + seed)
+    n = int(rng.integers(1, 40_000) if length == 1 else rng.integers(1, 3_000_000))
+    fill = (0, 7, float("nan"))[seed % 3]
+    values = {}
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        for name, dtype, fill_of in (("t", "f8" if seed % 3 == 2 else "i8", fill), ("k", "i1", 3), ("x", "f4", float("nan") if seed % 2 else 1)):
+            x = f.create_dataset(name, (n,), dtype, chunks=(min(n, int(rng.integers(500, 200_000))),), fillvalue=fill_of)
+            for _ in range(int(rng.integers(0, 5))):
+                lo = int(rng.integers(n))
+                part = x[lo : lo + 3000]
+                x[lo : lo + 3000] = {"t": np.cumsum(rng.integers(0, 9, len(part)) > 0), "k": np.sort(rng.integers(2, 5, len(part))), "x": 1}[name]
+            values[name] = x[...]
+    t, k, x = values["t"], values["k"], values["x"]
+    cut = ~(t[1:] > t[:-1])
+    with fb.open(tmp_path / "x.h5", cache_dir="") as ds:
+        for options in ({}, {"by": "k"}, {"drop_missing": "x"}, {"by": "k", "drop_missing": "x", "stride": 2}, {"step": 1}):
+            breaks = ~(np.diff(t) == 1) if "step" in options else cut
+            breaks = np.r_[True, breaks | (k[1:] != k[:-1]) if "by" in options else breaks]
+            missing = np.isnan(t) | (np.isnan(x) if "drop_missing" in options else False)
+            first = np.maximum.accumulate(np.where(breaks, np.arange(n), 0))  # of each row's series
+            holes = np.r_[0, np.cumsum(missing)]
+            starts = np.arange(max(0, n - length + 1))
+            ends = starts + length
+            right = (first[ends - 1] <= starts) & (holes[ends] == holes[starts]) & ((starts - first[starts]) % options.get("stride", 1) == 0)
+            if not right.any():
+                with pytest.raises(fb.Error):
+                    ds.windows(length, time="t", **options)
+                continue
+            assert len(ds.windows(length, time="t", **options)) == right.sum(), options
+
+
 def test_the_first_of_very_many_rows_take_little_memory(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f.create_dataset("x", (1 << 40,), "f4", chunks=(1024,), fillvalue=3)

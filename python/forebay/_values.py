@@ -166,10 +166,13 @@ def numbers(indices: Any, n: int) -> bytes:
         raise TypeError(f"samples are taken by whole numbers or by a mask of bool, in one axis, not by {given.dtype} of shape {given.shape}")
     if given.dtype.kind == "b":
         return numpy.flatnonzero(_mask(given, len(given), n)).view("uint64").tobytes()
-    wrong = given[(given < -n) | (given >= n)] if given.dtype.kind == "i" else given[given >= n]
-    if wrong.size:
+    low, high = (int(given.min()), int(given.max())) if given.size else (0, 0)  # each step is short: Ctrl-C comes between them
+    if given.size and not -n <= low <= high < n:
+        wrong = given[(given < -n) | (given >= n)] if given.dtype.kind == "i" else given[given >= n]
         raise IndexError(f"sample {int(wrong[0])} is out of range: there are {n}")
-    return given.astype("uint64").tobytes() if given.dtype.kind == "u" else (given.astype("int64") % n).astype("uint64").tobytes()
+    if low < 0:
+        given = numpy.where(given < 0, given.astype("int64") + n, given)
+    return given.astype("uint64").tobytes()
 
 
 def _mask(mask: Any, length: int, n: int) -> Any:

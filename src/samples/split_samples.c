@@ -27,13 +27,16 @@ static bool is_repeat(const fby_samples *s, uint32_t b, uint64_t i)
     return i > 0 && c && c->some && fby__chosen_at(c, i) == fby__chosen_at(c, i - 1);
 }
 
-static uint64_t count_distinct(const fby_samples *s)
+static fby_status count_distinct(const fby_samples *s, uint64_t *out, fby_error *err)
 {
     uint64_t n = 0;
     for (uint32_t b = 0; b < fby__dataset_block_count(s->base->ds); b++)
-        for (uint64_t i = 0; i < fby__samples_of_block(s, b); i++)
+        for (uint64_t i = 0; i < fby__samples_of_block(s, b); i++) {
+            FBY__TRY(fby__cancel_check_at(i, err));
             n += !is_repeat(s, b, i);
-    return n;
+        }
+    *out = n;
+    return FBY_OK;
 }
 
 /* ---- classes ---- */
@@ -208,8 +211,10 @@ static fby_status want(drawing *d, fby_error *err)
     d->stride = p->n_splits + 1;
     d->n_classes = d->classes ? d->classes->n : 1;
     d->wanted = fby__calloc(d->n_classes * d->stride, sizeof *d->wanted);
+    uint64_t n = 0;
+    if (!d->classes)
+        FBY__TRY(count_distinct(p->s, &n, err));
     double *debt = fby__calloc(d->stride, sizeof *debt);
-    uint64_t n = d->classes ? 0 : count_distinct(p->s);
     if (!d->wanted || !debt) {
         fby__free(debt);
         return fby__fail_nomem(err, "the splits");

@@ -77,6 +77,7 @@ static fby_status in_order(const fby_samples *s, const uint64_t *indices, size_t
 {
     bool sorted = true;
     for (size_t i = 0; i < n; i++) {
+        FBY__TRY(fby__cancel_check_at(i, err));
         if (indices[i] >= fby_samples_count(s))
             return fby__fail(err, FBY_E_ARG, "index %llu, at place %zu of the list: there are %llu samples, numbered from 0",
                              (unsigned long long)indices[i], i, (unsigned long long)fby_samples_count(s));

@@ -79,6 +79,7 @@ static fby_status visit_rows(void *user, void *local, const fby__scan_rows *rows
         fby__samples_at(s, b, i, &row, &row_count);
         if (row >= rows->row + rows->n)
             break;
+        FBY__TRY(fby__cancel_check_at(i, err)); /* a million rows of a million classes take a second */
         fby__value value = fby__value_at(&w->v->column, panel, constant, row - rows->row);
         FBY__TRY(w->how->visit(w->how->user, b, i, &value, err));
     }

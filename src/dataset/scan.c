@@ -349,7 +349,7 @@ static fby_status run_threads(scan *s, const fby_open_opts *opts, fby_error *err
     /* The calling thread takes part, except where it has progress to tell. */
     for (int first = watched ? 0 : 1; first + n < wanted || (watched && n == 0); n++) {
         atomic_fetch_add_explicit(&s->running, 1, memory_order_relaxed);
-        if (fby__thread_start(&threads[n], "forebay-open", n, scan_files, s, NULL) != FBY_OK) {
+        if (fby__thread_start(&threads[n], "forebay-open", n, FBY__STACK_OWN, scan_files, s, NULL) != FBY_OK) {
             atomic_fetch_sub_explicit(&s->running, 1, memory_order_relaxed);
             break; /* fewer will do */
         }

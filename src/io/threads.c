@@ -86,7 +86,8 @@ static fby_status create(const fby__io_opts *opts, void **out, fby_error *err)
     pthread_mutex_init(&self->lock, NULL);
     pthread_cond_init(&self->work, NULL);
     for (; self->n_threads < n_threads; self->n_threads++) {
-        fby_status status = fby__thread_start(&self->threads[self->n_threads], "forebay-io", self->n_threads, serve, self, err);
+        fby_status status =
+            fby__thread_start(&self->threads[self->n_threads], "forebay-io", self->n_threads, FBY__STACK_OWN, serve, self, err);
         if (status != FBY_OK) {
             destroy(self);
             return status;

@@ -399,7 +399,7 @@ static fby_status create(const fby__io_opts *opts, void **out, fby_error *err)
         status = fby__fail_errno(err, errno, "cannot create an eventfd");
         goto fail;
     }
-    status = fby__thread_start(&self->thread, "forebay-ring", 0, live, self, err);
+    status = fby__thread_start(&self->thread, "forebay-ring", 0, FBY__STACK_OWN, live, self, err);
     if (status != FBY_OK)
         goto fail;
     while (sem_wait(&self->started) != 0) /* EINTR */

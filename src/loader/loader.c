@@ -128,10 +128,11 @@ static fby_status start(fby_loader *l, fby_error *err)
     if (!(l->engine.token = fby__cancel_create_in(fby__cancel_current()))) /* fits and lookups: a loader that a call waits for */
         return fby__fail_nomem(err, "the loader");
     fby_cancel *before = fby_cancel_use(l->engine.token);
-    fby_status status = fby__pool_create(l->config.n_threads, "forebay", &l->engine.pool, err);
+    const fby__stack stack = l->config.transform ? FBY__STACK_SYSTEM : FBY__STACK_OWN;
+    fby_status status = fby__pool_create(l->config.n_threads, "forebay", stack, &l->engine.pool, err);
     const uint64_t openers = fby__min_u64(l->memory.max_jobs, fby__max_u64(LEAST_OPENERS, (uint64_t)l->config.n_threads));
     if (status == FBY_OK && any_files) /* where the system has no more threads, workers begin all reads */
-        (void)fby__pool_create((int)openers, "forebay-open", &l->engine.openers, NULL);
+        (void)fby__pool_create((int)openers, "forebay-open", FBY__STACK_OWN, &l->engine.openers, NULL);
     (void)fby_cancel_use(before);
     for (uint32_t i = 0; i < l->n_sources; i++)
         l->sources[i].reader.pool = l->engine.pool;

@@ -117,7 +117,7 @@ static fby_status run(crew *c, fby_error *err)
         (void)pthread_mutex_lock(&c->lock);
         c->running++;
         (void)pthread_mutex_unlock(&c->lock);
-        status = fby__thread_start(&c->threads[n], "forebay-pack", (int)n, work, c, err);
+        status = fby__thread_start(&c->threads[n], "forebay-pack", (int)n, FBY__STACK_OWN, work, c, err);
         if (status == FBY_OK)
             n++;
         else

@@ -64,7 +64,7 @@ static errand *start(void (*run)(void *work), void (*drop)(void *work), void *wo
     *e = (errand){.run = run, .drop = drop, .work = work};
     (void)fby__cond_init(&e->done);
     pthread_mutex_init(&e->lock, NULL);
-    if (fby__thread_start(out_thread, "forebay-errand", 0, run_errand, e, NULL) == FBY_OK)
+    if (fby__thread_start(out_thread, "forebay-errand", 0, FBY__STACK_OWN, run_errand, e, NULL) == FBY_OK)
         return e;
     destroy(e);
     return NULL;

@@ -62,7 +62,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-fby_status fby__pool_create(int n_threads, const char *name, fby__pool **out, fby_error *err)
+fby_status fby__pool_create(int n_threads, const char *name, fby__stack stack, fby__pool **out, fby_error *err)
 {
     fby_status status = FBY_E_NOMEM;
     if (n_threads < 1)
@@ -81,7 +81,7 @@ fby_status fby__pool_create(int n_threads, const char *name, fby__pool **out, fb
     for (; pool->n_threads < n_threads; pool->n_threads++) {
         worker *w = &pool->workers[pool->n_threads];
         *w = (worker){.pool = pool, .index = pool->n_threads};
-        status = fby__thread_start(&w->thread, name, w->index, work, w, err);
+        status = fby__thread_start(&w->thread, name, w->index, stack, work, w, err);
         if (status != FBY_OK)
             goto fail;
     }

@@ -24,11 +24,14 @@ typedef struct fby__task {
     struct fby__task *child, *sibling; /* of the pairing heap */
 } fby__task;
 
+/** What a thread may need of a stack: what the library's own code does, or, where it runs code of the program's, the system's default. */
+typedef enum fby__stack { FBY__STACK_OWN, FBY__STACK_SYSTEM } fby__stack;
+
 /** The struct of `type` that a task is embedded in as `member`. */
 #define FBY__TASK_OWNER(task, type, member) ((type *)(void *)((char *)(task)-offsetof(type, member)))
 
 /** Start n_threads ≥ 1 threads, named "forebay/N", all signals blocked (they belong to the user's threads). */
-fby_status fby__pool_create(int n_threads, const char *name, fby__pool **out, fby_error *err);
+fby_status fby__pool_create(int n_threads, const char *name, fby__stack stack, fby__pool **out, fby_error *err);
 
 /** Queue a task; wakes one idle worker. Cannot fail: the heap is linked through the tasks. Threads: any, workers included. */
 void fby__pool_submit(fby__pool *pool, fby__task *task);
@@ -47,7 +50,8 @@ void fby__pool_destroy(fby__pool *pool);
  * kernel's 15 characters), all signals blocked, under this thread's token (base/cancel.h). Join it. FBY_E_NOMEM when the system allows no
  * more threads.
  */
-fby_status fby__thread_start(pthread_t *out, const char *name, int index, void *(*run)(void *), void *arg, fby_error *err);
+fby_status fby__thread_start(pthread_t *out, const char *name, int index, fby__stack stack, void *(*run)(void *), void *arg,
+                             fby_error *err);
 
 /**
  * Run what cannot be stopped, so that a cancelled call need not wait for its end. FBY_OK: run(work) has returned. FBY_E_CANCELLED: the work is

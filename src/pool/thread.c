@@ -7,9 +7,16 @@
 #include "base/alloc.h"
 #include "base/cancel.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+
+/*
+ * A stack's whole size counts as address space (RLIMIT_AS) and as data (RLIMIT_DATA), touched or not: of the system's default, 8 MiB, ten threads
+ * take what a small budget is. The most that tests touch is 113 KiB, with the frames of what starts the helper program.
+ */
+#define STACK_BYTES ((size_t)1 << 20)
 
 typedef struct start {
     void *(*run)(void *);
@@ -27,7 +34,20 @@ static void *begin(void *arg)
     return result;
 }
 
-fby_status fby__thread_start(pthread_t *out, const char *name, int index, void *(*run)(void *), void *arg, fby_error *err)
+static int create(pthread_t *out, fby__stack stack, start *s)
+{
+    pthread_attr_t attr;
+    int error = EINVAL;
+    if (stack == FBY__STACK_OWN && pthread_attr_init(&attr) == 0) {
+        error = pthread_attr_setstacksize(&attr, STACK_BYTES);
+        error = error ? error : pthread_create(out, &attr, begin, s);
+        (void)pthread_attr_destroy(&attr); /* does not fail for one that was made */
+    }
+    /* The program's thread-local variables lie there too, and may be more than fits. */
+    return error == EINVAL ? pthread_create(out, NULL, begin, s) : error;
+}
+
+fby_status fby__thread_start(pthread_t *out, const char *name, int index, fby__stack stack, void *(*run)(void *), void *arg, fby_error *err)
 {
     sigset_t all, old;
     start *s = fby__malloc(sizeof *s);
@@ -37,7 +57,7 @@ fby_status fby__thread_start(pthread_t *out, const char *name, int index, void *
     sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &old); /* fails for an invalid first argument only */
     pthread_t thread;
-    int error = pthread_create(&thread, NULL, begin, s);
+    const int error = create(&thread, stack, s);
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL); /* as above */
     if (error) {
         fby_cancel_destroy(s->cancel);

@@ -134,7 +134,7 @@ static uint32_t cut(fby__read *read)
     const uint64_t threads = fby__min_u64((uint64_t)s->n_threads, fby__min_u64(s->n_columns, 1 + stored / BYTES_PER_THREAD));
     for (uint32_t i = 0; i < s->n_columns; i++)
         read->tasks[i] = (fby__read_task){.read = read, .panel = i};
-    if (threads > 1 && fby__pool_create((int)threads - 1, "forebay-arrow", &s->reader.pool, NULL) == FBY_OK)
+    if (threads > 1 && fby__pool_create((int)threads - 1, "forebay-arrow", FBY__STACK_OWN, &s->reader.pool, NULL) == FBY_OK)
         s->reader.n_helpers = (uint32_t)threads - 1; /* else the calling thread alone will do */
     return s->n_columns;
 }

@@ -415,7 +415,7 @@ static fby_status open_reader(scanning *s, int n_workers, fby_error *err)
 static void run(scanning *s)
 {
     fby__pool *pool = NULL;
-    if (s->n_jobs > 1 && fby__pool_create(s->n_jobs - 1, "forebay-scan", &pool, NULL) != FBY_OK)
+    if (s->n_jobs > 1 && fby__pool_create(s->n_jobs - 1, "forebay-scan", FBY__STACK_OWN, &pool, NULL) != FBY_OK)
         s->n_jobs = 1; /* this thread alone will do */
     s->n_working = s->n_jobs;
     for (int i = 0; i < s->n_jobs; i++) {

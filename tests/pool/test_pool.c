@@ -18,6 +18,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,7 +35,7 @@ static fby__pool *make_pool(int n_threads)
 {
     fby__pool *pool;
     fby_error err;
-    if (fby__pool_create(n_threads, "forebay", &pool, &err) != FBY_OK)
+    if (fby__pool_create(n_threads, "forebay", FBY__STACK_OWN, &pool, &err) != FBY_OK)
         fail_msg("%s", err.message);
     return pool;
 }
@@ -288,7 +289,7 @@ static void look_around(const char *name, look *l)
 {
     fby__pool *pool;
     fby_error err;
-    assert_int_equal(fby__pool_create(1, name, &pool, &err), FBY_OK);
+    assert_int_equal(fby__pool_create(1, name, FBY__STACK_OWN, &pool, &err), FBY_OK);
     *l = (look){.task = {.run = run_look}};
     assert_int_equal(sem_init(&l->ran, 0, 0), 0);
     fby__pool_submit(pool, &l->task);
@@ -320,6 +321,44 @@ static void run_spin(fby__task *task, int worker)
     check(sem_post(&((ping *)task)->ran) == 0);
 }
 
+typedef struct sized {
+    fby__task task;
+    size_t bytes;
+} sized;
+
+static void run_measure(fby__task *task, int worker)
+{
+    (void)worker;
+    sized *s = (sized *)task;
+    pthread_attr_t attr;
+    check(pthread_getattr_np(pthread_self(), &attr) == 0 && pthread_attr_getstacksize(&attr, &s->bytes) == 0);
+    (void)pthread_attr_destroy(&attr);
+}
+
+static size_t stack_of(fby__stack stack)
+{
+    fby__pool *pool;
+    fby_error err;
+    sized s = {.task = {.run = run_measure}};
+    assert_int_equal(fby__pool_create(1, "forebay", stack, &pool, &err), FBY_OK);
+    fby__pool_submit(pool, &s.task);
+    fby__pool_destroy(pool);
+    return s.bytes;
+}
+
+static void code_of_the_programs_has_the_stack_of_the_system(void **state)
+{
+    (void)state;
+    pthread_attr_t attr;
+    size_t default_bytes;
+    assert_int_equal(pthread_attr_init(&attr), 0);
+    assert_int_equal(pthread_attr_getstacksize(&attr, &default_bytes), 0);
+    (void)pthread_attr_destroy(&attr);
+    const size_t guards = 1u << 16;
+    assert_true(stack_of(FBY__STACK_SYSTEM) + guards >= default_bytes);
+    assert_true(stack_of(FBY__STACK_OWN) <= 1u << 20 && stack_of(FBY__STACK_OWN) + guards >= 1u << 20);
+}
+
 static void cpu_time_counts_work_and_not_sleep(void **state)
 {
     (void)state;
@@ -344,8 +383,8 @@ static void a_pool_without_threads_is_refused(void **state)
     (void)state;
     fby__pool *pool = NULL;
     fby_error err;
-    assert_int_equal(fby__pool_create(0, "forebay", &pool, &err), FBY_E_ARG);
-    assert_int_equal(fby__pool_create(-3, "forebay", &pool, NULL), FBY_E_ARG);
+    assert_int_equal(fby__pool_create(0, "forebay", FBY__STACK_OWN, &pool, &err), FBY_E_ARG);
+    assert_int_equal(fby__pool_create(-3, "forebay", FBY__STACK_OWN, &pool, NULL), FBY_E_ARG);
     assert_null(pool);
     fby__pool_destroy(NULL);
 }
@@ -359,7 +398,7 @@ static void every_failing_allocation_of_create_is_reported(void **state)
         fby_error err;
         uint64_t before = fby__alloc_count();
         fby__alloc_fail_at(at);
-        fby_status status = fby__pool_create(2, "forebay", &pool, &err);
+        fby_status status = fby__pool_create(2, "forebay", FBY__STACK_OWN, &pool, &err);
         bool hit = fby__alloc_count() - before >= at;
         fby__alloc_fail_at(0);
         assert_int_equal(status, hit ? FBY_E_NOMEM : FBY_OK);
@@ -438,6 +477,35 @@ static void destroying_in_a_forked_child_returns_at_once(void **state)
     fby__pool_destroy(pool);
 }
 
+/* Bytes of address space that this process has mapped. */
+static size_t mapped_bytes(void)
+{
+    unsigned long long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    check(f && fscanf(f, "%llu", &pages) == 1);
+    (void)fclose(f);
+    return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Each thread's whole stack is mapped, whatever it touches: 64 of the system's default would be 512 MiB. */
+static void many_threads_fit_a_small_address_space(void **state)
+{
+    (void)state;
+    enum { N = 64, ROOM = 192 << 20 };
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        fby__pool *pool = NULL;
+        const struct rlimit limit = {mapped_bytes() + ROOM, RLIM_INFINITY};
+        const bool made = setrlimit(RLIMIT_AS, &limit) == 0 && fby__pool_create(N, "forebay", FBY__STACK_OWN, &pool, NULL) == FBY_OK;
+        fby__pool_destroy(pool);
+        _exit(!made);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -447,11 +515,13 @@ int main(void)
         cmocka_unit_test(a_task_may_submit_itself_as_the_last_thing_it_does),
         cmocka_unit_test(a_sleeping_pool_wakes_for_every_single_task),
         cmocka_unit_test(workers_carry_the_pools_name_and_leave_signals_to_the_user),
+        cmocka_unit_test(code_of_the_programs_has_the_stack_of_the_system),
         cmocka_unit_test(cpu_time_counts_work_and_not_sleep),
         cmocka_unit_test(a_pool_without_threads_is_refused),
         cmocka_unit_test(every_failing_allocation_of_create_is_reported),
         cmocka_unit_test(work_that_is_abandoned_is_dropped_when_it_ends),
         cmocka_unit_test(destroying_in_a_forked_child_returns_at_once),
+        cmocka_unit_test(many_threads_fit_a_small_address_space),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

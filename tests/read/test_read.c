@@ -122,7 +122,7 @@ static fby_status read_block(probe *p, const wanted *w, uint32_t n, uint32_t b, 
     assert_int_equal(fby__account_open((uint64_t)1 << 30, &account, &err), FBY_OK);
     if (kind != FBY__IO_KIND_COUNT) {
         assert_int_equal(fby__io_create(&(fby__io_opts){.kind = kind}, &io, &err), FBY_OK);
-        assert_int_equal(fby__pool_create(2, "reads", &pool, &err), FBY_OK);
+        assert_int_equal(fby__pool_create(2, "reads", FBY__STACK_OWN, &pool, &err), FBY_OK);
     }
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);

@@ -133,7 +133,7 @@ class Pipeline:
         """A loader of samples of the file, with its options in place of those that are not given."""
         given = {**self.options, **options}
         if "batch_size" not in given and "batch_elements" not in given:
-            raise ValueError(f"{self.path}: loader: batch_size is missing, and none is given (nor batch_elements)")
+            raise ValueError(f"{printable(self.path)}: loader: batch_size is missing, and none is given (nor batch_elements)")
         try:
             return make(samples, outputs, **given)
         except _forebay.Error as error:

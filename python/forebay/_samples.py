@@ -82,7 +82,7 @@ class Samples(Known):
 
     def __repr__(self) -> str:
         text = f"<forebay.Samples: {len(self):,} {self._kind}{''.join(', ' + text for *_, text in self._steps)}>"
-        return "\n  ".join([text, *self.notes])
+        return "\n  ".join([_forebay.printable(text), *self.notes])
 
     # ---- some of them ----
 
@@ -266,7 +266,8 @@ class Samples(Known):
         for name, fraction in splits.items():
             near = nearest(name, ("by", "seed", "stratify", "time", "unknown"), 0.7)
             if name not in lists and (not fraction > 0 or (near and whole > 1)):
-                raise ValueError(f"{name}={fraction!r}: fractions are above 0 and together at most 1{f'; did you mean {near[0]}=?' if near else ''}")
+                said = f"{_forebay.printable(name)}={fraction!r}"
+                raise ValueError(f"{said}: fractions are above 0 and together at most 1{f'; did you mean {near[0]}=?' if near else ''}")
         column = None if by in _SPLITS else by
         options = {
             "kind": by if by in _SPLITS else "groups", "column": column, "stratify": stratify, "time": time, "at_target": at == "target",
@@ -409,6 +410,7 @@ class Samples(Known):
 
 def _split(name: str, split: Any) -> Any:
     """What a split holds: a fraction as a number, or keys."""
+    name = _forebay.printable(name)
     if getattr(split, "ndim", 1) == 0 and hasattr(split, "item"):
         split = split.item()
     if isinstance(split, (bool, str, bytes)) or not (isinstance(split, (int, float)) or isinstance(split, Iterable) or hasattr(split, "__getitem__")):

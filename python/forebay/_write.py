@@ -55,7 +55,7 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
 def _of_pipeline(pipeline: "Pipeline", target: str) -> dict[str, Any]:
     """The sections of another pipeline file, lookups and moments aside: outputs are written with what came of them."""
     if os.path.dirname(os.path.abspath(pipeline.path)) != os.path.dirname(os.path.abspath(target)):
-        raise ValueError(f"its paths are relative to {pipeline.path}: write the new file beside it")
+        raise ValueError(f"its paths are relative to {_forebay.printable(str(pipeline.path))}: write the new file beside it")
     tree = pipeline.to_dict()
     return {name: tree[name] for name in ("data", "samples", "splits") if name in tree}
 

@@ -23,13 +23,14 @@ def test_reprs_show_escapes_and_names_stay(folder, tmp_path):
     ds = fb.open(folder)
     assert HOSTILE in ds.columns and HOSTILE in ds.files[0].path
     loader = ds.rows().loader({HOSTILE: fb.col(HOSTILE)}, batch_size=4, shuffle="none")
-    texts = [ds, repr(ds), ds.select([HOSTILE]), ds.schema, ds.schema[HOSTILE], ds.files, loader, fb.fit(ds, [HOSTILE]), ds.rows(), *ds.notes]
+    split = ds.rows().split(by=HOSTILE, a=0.5, b=0.5)["a"]
+    texts = [ds, repr(ds), ds.select([HOSTILE]), ds.schema, ds.schema[HOSTILE], ds.files, loader, fb.fit(ds, [HOSTILE]), ds.rows(), split, *ds.notes]
     assert ds.notes
     batch = next(iter(loader))
     assert HOSTILE in batch
     for text in [*map(str, texts), str(batch), str(loader.report())]:
         assert safe(text), text
-    for text in (str(ds), str(ds.schema), str(ds.schema[HOSTILE]), str(ds.select([HOSTILE])), str(loader), str(fb.fit(ds, [HOSTILE])), " ".join(ds.notes)):
+    for text in (str(ds), str(ds.schema), str(ds.schema[HOSTILE]), str(ds.select([HOSTILE])), str(loader), str(fb.fit(ds, [HOSTILE])), str(split), " ".join(ds.notes)):
         assert SHOWN in text, text
 
 
@@ -39,12 +40,16 @@ def test_errors_show_escapes(folder, tmp_path):
     ds = fb.open(folder)
     pipeline = tmp_path / "p.yaml"
     pipeline.write_text(f'data: {{paths: data}}\nsamples: {{"\\e[31mred\\a\\u202eexe\\x9b": 1}}\n')
+    plain = tmp_path / f"{HOSTILE}.yaml"
+    plain.write_text("data: {paths: data}\nsamples: rows\noutputs: {s: {columns: [t], text: true}}\n")
     for call in (
         lambda: fb.open(damaged),
         lambda: fb.open(tmp_path / f"missing{HOSTILE}"),
         lambda: ds.select(HOSTILE + "x"),
         lambda: ds.rows().loader({HOSTILE: fb.col("t").cast("float32")}, batch_size=4),
         lambda: fb.pipeline(pipeline).samples(),
+        lambda: fb.pipeline(plain).samples.loader(),
+        lambda: ds.rows().split(**{HOSTILE: 1.5}),
     ):
         with pytest.raises((fb.Error, ValueError)) as error:
             call()

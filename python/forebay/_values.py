@@ -144,8 +144,11 @@ def listed(values: Any, field: Any, what: str) -> bytes | tuple[str, ...] | None
     return array.array("q", [_whole(item, field, what) for item in items]).tobytes()
 
 
-def numbers(indices: Any, n: int) -> bytes:
-    """Numbers of n samples, or a mask of them, as the bytes of a uint64 array."""
+_AT_ONCE = 1 << 20  # numbers: between steps that are short, Ctrl-C is heard
+
+
+def numbers(indices: Any, n: int) -> Any:
+    """Numbers of n samples, or a mask of them, as a buffer of uint64 that is nobody else's."""
     if isinstance(indices, slice):
         if indices.step is not None and count(indices.step, "the step of a slice", -(2**63)) < 1:
             raise ValueError(f"the step of a slice is at least 1, not {indices.step}: samples keep their order")
@@ -165,14 +168,15 @@ def numbers(indices: Any, n: int) -> bytes:
     if given.ndim != 1 or given.dtype.kind not in "iub":
         raise TypeError(f"samples are taken by whole numbers or by a mask of bool, in one axis, not by {given.dtype} of shape {given.shape}")
     if given.dtype.kind == "b":
-        return numpy.flatnonzero(_mask(given, len(given), n)).view("uint64").tobytes()
-    low, high = (int(given.min()), int(given.max())) if given.size else (0, 0)  # each step is short: Ctrl-C comes between them
-    if given.size and not -n <= low <= high < n:
-        wrong = given[(given < -n) | (given >= n)] if given.dtype.kind == "i" else given[given >= n]
-        raise IndexError(f"sample {int(wrong[0])} is out of range: there are {n}")
-    if low < 0:
-        given = numpy.where(given < 0, given.astype("int64") + n, given)
-    return given.astype("uint64").tobytes()
+        return numpy.flatnonzero(_mask(given, len(given), n)).view("uint64")
+    out = numpy.empty(len(given), "uint64")
+    for at in range(0, len(given), _AT_ONCE):
+        part = given[at : at + _AT_ONCE]
+        wrong = part[(part < -n) | (part >= n)] if part.dtype.kind == "i" else part[part >= n]
+        if wrong.size:
+            raise IndexError(f"sample {int(wrong[0])} is out of range: there are {n}")
+        out[at : at + _AT_ONCE] = part if part.dtype.kind == "u" else part.astype("int64") % n
+    return out
 
 
 def _mask(mask: Any, length: int, n: int) -> Any:

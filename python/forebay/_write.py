@@ -137,10 +137,11 @@ def _step(method: str, args: tuple, base: str) -> tuple[str, dict[str, Any]]:
         n, random, seed = args
         return "limit", {"n": n, **({"random": True, "seed": seed} if random else {})}
     if method == "take":
-        if len(args[0]) > 8 * _MOST_TAKEN:
+        taken = memoryview(args[0])
+        if taken.nbytes > 8 * _MOST_TAKEN:
             text = f"more than {_MOST_TAKEN:,} samples by their numbers are not written into a pipeline file"
             raise ValueError(f"{text}: mark them in a column, and select by it")
-        return "take", _values(args[0])  # type: ignore[return-value]
+        return "take", _values(taken.tobytes())  # type: ignore[return-value]
     if method not in ("select", "oversample", "resample"):
         raise ValueError(f"samples made by {method} cannot be written into a pipeline file")
     (options,) = args

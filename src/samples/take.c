@@ -7,8 +7,6 @@
 #include "base/random.h"
 #include "base/sort.h"
 
-#include <string.h>
-
 /* ---- limits ---- */
 
 /* D. E. Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S: each of `left` samples is taken with chance wanted / left. */
@@ -87,7 +85,10 @@ static fby_status in_order(const fby_samples *s, const uint64_t *indices, size_t
         return FBY_OK;
     if (!(*out_owned = fby__malloc(n * sizeof **out_owned)))
         return fby__fail_nomem(err, "the samples to take");
-    memcpy(*out_owned, indices, n * sizeof **out_owned);
+    for (size_t i = 0; i < n; i++) { /* in steps: pages that are new take longer than the sort's */
+        FBY__TRY(fby__cancel_check_at(i, err));
+        (*out_owned)[i] = indices[i];
+    }
     return fby__sort(*out_owned, n, sizeof **out_owned, fby__compare_u64, err);
 }
 

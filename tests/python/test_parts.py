@@ -293,6 +293,33 @@ def test_each_epoch_of_the_trainer_is_the_next_part(lightning, files, tmp_path, 
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_ten_epochs_of_a_thousand_files_see_ten_thousand_once(lightning, tmp_path):
+    """As basins are trained: an epoch is a part of 1,000 files, ten are all of them, and the next ten are drawn anew."""
+    import forebay.lightning
+
+    n, rows, sweeps = 10_000, 3, 2
+    pq.write_table(pa.table({"x": np.arange(rows, dtype=np.float32)}), tmp_path / "0.parquet")
+    raw = (tmp_path / "0.parquet").read_bytes()
+    for file in range(1, n):
+        (tmp_path / f"{file}.parquet").write_bytes(raw)
+    model = make_model(lightning)
+    data = forebay.lightning.DataModule(
+        train=f"{tmp_path}/*.parquet", outputs={"row": fb.sample_index(), "x": "x"}, batch_size=1_000, seed=3, part="1000 files"
+    )
+    trainer = lightning.Trainer(
+        max_epochs=10 * sweeps, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False, enable_checkpointing=False,
+        default_root_dir=tmp_path,
+    )  # fmt: skip
+    trainer.fit(model, data)
+    data.close()
+    seen = [np.bincount(np.concatenate([batch for e, batch in model.seen if e == epoch]) // rows, minlength=n) for epoch in range(10 * sweeps)]
+    assert all((of > 0).sum() == 1_000 and of.sum() == 1_000 * rows for of in seen)
+    for sweep in range(sweeps):
+        assert (sum(seen[10 * sweep : 10 * (sweep + 1)]) == rows).all()
+    assert not np.array_equal(seen[0], seen[10])
+
+
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("reload", [0, 1])
 @pytest.mark.parametrize("step", [1, 20])
 def test_a_trainer_stopped_inside_a_part_goes_on_there(lightning, files, tmp_path, reload, step):

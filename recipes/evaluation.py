@@ -71,7 +71,8 @@ def main(
     if len(text) > args.rows + 1:
         print(f"… {len(text) - 1 - args.rows:,} more; --csv FILE has all")
     print("\n" + ", ".join(f"{name} {value:.4f}" for name, value in evaluation.scores.items()))
-    print(f"{len(text) - 1:,} lines in {seconds:.2f} s: {(len(text) - 1) / seconds:,.0f} a second")
+    rate = (len(text) - 1) / seconds
+    print(f"{len(text) - 1:,} lines in {seconds:.2f} s: {rate:,.{0 if rate >= 10 else 2}f} a second")
     if args.csv:
         with args.csv.open("w", newline="") as file:
             csv.writer(file).writerows([list(evaluation.table), *zip(*evaluation.table.values())])

@@ -83,7 +83,7 @@ RECIPE = training.Recipe(
     name="hydrology", generate=lambda folder, scale: generate.generate(folder, **generate.SCALES[scale]), data=data, loaders={"today": today},
     network=lambda folder, args: Network(*map(len, columns(folder))), predict=predict, loss=loss, truth=lambda batch: batch["y"],
     constant=training.of_mean, scores=scores, chance=0.0, target=0.5,
-    defaults=dict(batch_size=256, epochs=1, learning_rate=3e-3),
+    defaults=dict(batch_size=256, epochs=1, learning_rate=3e-3, points=4),
 )  # fmt: skip
 
 if __name__ == "__main__":

@@ -30,7 +30,8 @@ def test_reprs_show_escapes_and_names_stay(folder, tmp_path):
     assert HOSTILE in batch
     for text in [*map(str, texts), str(batch), str(loader.report())]:
         assert safe(text), text
-    for text in (str(ds), str(ds.schema), str(ds.schema[HOSTILE]), str(ds.select([HOSTILE])), str(loader), str(fb.fit(ds, [HOSTILE])), str(split), " ".join(ds.notes)):
+    shown = [str(x) for x in (ds, ds.schema, ds.schema[HOSTILE], ds.select([HOSTILE]), loader, fb.fit(ds, [HOSTILE]), split)]
+    for text in (*shown, " ".join(ds.notes)):
         assert SHOWN in text, text
 
 

@@ -57,7 +57,7 @@ static bool is_representative(fby_loader *loader)
 }
 
 /** Load until the time is over, or an epoch; *r is of what came after the first batch, where enough did. */
-static int load_sample(fby_loader *loader, const bench_load *load, double seconds, fby_report *r, advise_run *out, double *out_first_batch)
+static int load_sample(fby_loader *loader, const bench_load *load, double seconds, fby_report *r, advise_costs *out)
 {
     fby_error err = {0};
     fby_report first = {.size = sizeof first};
@@ -65,7 +65,7 @@ static int load_sample(fby_loader *loader, const bench_load *load, double second
     double until = began + seconds;
     fby_batch *batch;
     fby_status status = fby_loader_next(loader, -1, &batch, &err);
-    *out_first_batch = cli_now() - began;
+    out->first_batch_seconds = cli_now() - began;
     if (status == FBY_OK && (status = fby_loader_report(loader, &first, &err)) == FBY_OK)
         fby_batch_unref(batch);
     while (status == FBY_OK) {
@@ -81,29 +81,35 @@ static int load_sample(fby_loader *loader, const bench_load *load, double second
     cli_progress_end();
     if ((status != FBY_OK && status != FBY_END) || fby_loader_report(loader, r, &err) != FBY_OK)
         return bench_load_error(load, &err);
+    out->run_seconds = cli_now() - began;
     const uint64_t n_samples = fby_loader_sample_count(loader);
-    *out = (advise_run){
-        .seconds = cli_now() - began, .decoded = fmin((double)n_samples, decoded_samples(r, n_samples)), .delivered = (double)r->samples};
+    out->run_decoded = fmin((double)n_samples, decoded_samples(r, n_samples));
+    out->run_delivered = (double)r->samples;
     fby_report since = *r;
     if (since.blocks_read >= first.blocks_read + 16 && fby_report_since(&since, &first, &err) == FBY_OK)
         *r = since; /* blocks that are half decoded at both ends even out */
     return CLI_CONTINUE;
 }
 
-/** The same of files that the page cache was asked to forget. */
-static int load_cold(fby_dataset *ds, const bench_load *load, double seconds, advise_run *out)
+/**
+ * An epoch that ended within the time, once more, of files that left the page cache: what waiting costs a loader, reads alone do not show.
+ * Of more data, the costs say it, and they stay in the page cache of whoever uses them.
+ */
+static int load_cold(fby_dataset *ds, const bench_load *load, double seconds, uint64_t n_samples, advise_costs *out)
 {
     fby_report r = {.size = sizeof r};
     fby_loader *loader = NULL;
     fby_error err = {0};
-    double first_batch;
+    advise_costs cold;
     int code = bench_drop_page_cache(ds);
     if (code != CLI_CONTINUE)
         return code;
     if (fby_loader_open(ds, &load->opts, &loader, &err) != FBY_OK)
         return bench_load_error(load, &err);
-    code = load_sample(loader, load, seconds, &r, out, &first_batch);
+    code = load_sample(loader, load, seconds, &r, &cold);
     fby_loader_close(loader);
+    if (code == CLI_CONTINUE && cold.run_delivered >= (double)n_samples)
+        out->cold_seconds = cold.run_seconds;
     return code;
 }
 
@@ -359,21 +365,22 @@ static int advise(fby_dataset *ds, const advise_options *o, const bench_load *as
         return bench_load_error(&load, &err);
     const uint64_t n = fby_loader_sample_count(loader);
     const double seconds = o->seconds > 0 ? o->seconds : 3;
-    int code = load_sample(loader, &load, seconds, &r, &f.costs.cached, &f.costs.first_batch_seconds);
+    int code = load_sample(loader, &load, seconds, &r, &f.costs);
     if (code == CLI_CONTINUE)
         f.report = cli_report_json(&r, loader);
     fby_loader_close(loader); /* which would go on reading while the storage is measured */
     if (code == CLI_CONTINUE)
         code = advise_storage_measure(ds, r.bytes_read / (r.blocks_read ? r.blocks_read : 1), &f.storage);
-    const bool elsewhere = o->threads || o->work > 0;
-    if (code == CLI_CONTINUE && !elsewhere && o->ranks <= 1 && f.storage.bytes_read)
-        code = load_cold(ds, &load, seconds, &f.costs.cold);
+    const bool elsewhere = o->threads || o->work > 0, ended = f.costs.run_delivered >= (double)n;
+    const bool mapped = r.io_engine && strcmp(r.io_engine, "mmap") == 0; /* what is mapped stays in memory */
+    if (code == CLI_CONTINUE && !elsewhere && o->ranks <= 1 && ended && !mapped && f.storage.bytes_read)
+        code = load_cold(ds, &load, seconds, n, &f.costs);
     if (code == CLI_CONTINUE) {
         costs_of(&r, n, &f.costs);
         if (load.opts.shuffle == FBY_SHUFFLE_SUPERBATCH)
             f.costs.superbatch_samples = r.superbatch_samples;
         if (elsewhere)
-            f.costs.cached = (advise_run){0};
+            f.costs.run_seconds = 0; /* of this machine alone */
         f.machine = (advise_machine){.threads = o->threads ? (double)o->threads : (double)r.n_cpus,
                                      .ranks = o->ranks ? (double)o->ranks : 1,
                                      .work_seconds = o->work,
@@ -464,8 +471,9 @@ const cli_command cli_advise = {
                 "  forebay advise basins.yaml --write tuned.yaml\n",
     .notes = "Parts of the files are read to see how fast the storage is, for 1.5 s, and leave the page cache for that; before, an epoch "
              "is begun to see\n"
-             "what reading, decoding and assembling cost, and after it another of cold files. All else is worked out: the CPUs work at 95 "
-             "%, the budget is at most 70 % of the "
+             "what reading, decoding and assembling cost. One that ends within that time is run once more after all files have left the "
+             "page cache.\n"
+             "All else is worked out: the CPUs work at 95 %, the budget is at most 70 % of the "
              "memory,\n"
              "the page cache has 80 % of what is left.\n"
              "--json: {schema, command, forebay, path, storage: {kind, device, bytes_per_second, read_seconds, bytes_read}, machine: {…},\n"

@@ -22,18 +22,14 @@ typedef struct advise_storage {
  */
 int advise_storage_measure(const fby_dataset *ds, uint64_t read_bytes, advise_storage *out);
 
-/** The first epoch of this machine, as far as it ran. seconds = 0: it did not. */
-typedef struct advise_run {
-    double seconds, decoded, delivered; /* samples */
-} advise_run;
-
 /** Of one sample, from a run over some of them. CPU seconds of the workers. */
 typedef struct advise_costs {
     double read_cpu, decompress_cpu, decode_cpu, assemble_cpu;
     double stored_bytes, decoded_bytes, delivered_bytes;
     double block_samples; /* of a block, on average */
     double first_batch_seconds;
-    advise_run cached, cold; /* from the page cache, and of files that it was asked to forget */
+    double run_seconds, run_decoded, run_delivered; /* of the first epoch, from the page cache, as far as it ran; 0: on another machine */
+    double cold_seconds;                            /* of all of it, of files that left the page cache before; 0: it did not run */
     uint64_t samples, batch_samples;
     uint64_t superbatch_samples;                         /* of all ranks; 0: no batch waits for one */
     uint64_t least_bytes, overlap_bytes, keep_all_bytes; /* budgets: the minimum; without a stall; with which nothing is read twice */

@@ -40,11 +40,12 @@ static double first_seconds(const advise_costs *c, const advise_machine *m, doub
            (samples - alone) * fmax(fmax(load + assemble, storage), work) + alone * fmax(assemble, work);
 }
 
-/* What the first epoch took as far as it ran, which costs do not show all of, such as waiting at both ends; the rest of it by its costs. */
-static double run_seconds(const advise_costs *c, const advise_machine *m, const advise_run *run, double storage)
+/* What its costs do not show, such as waiting at its beginning and its end: what the first epoch took, the rest of it added by its costs, beyond `cached`. */
+static double unseen_seconds(const advise_costs *c, const advise_machine *m, double cached)
 {
-    const double samples = (double)c->samples, threads = BUSY * m->threads, load = c->read_cpu + c->decompress_cpu + c->decode_cpu;
-    return run->seconds + (samples - run->decoded) * fmax(load / threads, storage) + (samples - run->delivered) * c->assemble_cpu / threads;
+    const double samples = (double)c->samples, load = c->read_cpu + c->decompress_cpu + c->decode_cpu;
+    const double rest = ((samples - c->run_decoded) * load + (samples - c->run_delivered) * c->assemble_cpu) / (BUSY * m->threads);
+    return c->run_seconds > 0 ? (c->run_seconds + rest) / fmax(1, m->ranks) - cached : 0;
 }
 
 static void expect_first(const advise_costs *c, const advise_machine *m, double times, advise_expected *e)
@@ -53,11 +54,11 @@ static void expect_first(const advise_costs *c, const advise_machine *m, double 
     const double storage = c->stored_bytes > 0 ? over(c->stored_bytes * ranks, m->first_bytes_per_second) : 0;
     advise_costs cold = *c;
     cold.read_cpu = fmax(c->read_cpu, c->stored_bytes * m->storage_cpu_per_byte);
-    const bool ran = times == 1 && c->cached.seconds > 0, ran_cold = times == 1 && c->cold.seconds > 0;
-    const double cached = ran ? run_seconds(c, m, &c->cached, 0) / ranks : first_seconds(c, m, samples, 0);
-    e->first_cached_rate = over(samples, cached);
-    e->first_rate = over(samples, ran_cold ? fmax(cached, run_seconds(&cold, m, &c->cold, storage))
-                                           : fmax(samples * storage, first_seconds(&cold, m, samples, storage)));
+    const double cached = first_seconds(c, m, samples, 0), unseen = times == 1 ? unseen_seconds(c, m, cached) : 0;
+    e->first_cached_rate = over(samples, cached + unseen);
+    const bool ran = times == 1 && c->cold_seconds > 0;
+    const double seconds = ran ? c->cold_seconds : fmax(samples * storage, first_seconds(&cold, m, samples, storage) + unseen);
+    e->first_rate = over(samples, fmax(seconds, cached + unseen));
 }
 
 advise_expected advise_expect(const advise_costs *c, const advise_machine *m, double times)
@@ -91,6 +92,6 @@ advise_expected advise_expect_packed(const advise_costs *c, const advise_machine
     packed.decompress_cpu = packed.decode_cpu = 0;
     packed.read_cpu = c->stored_bytes > 0 ? c->read_cpu * fmax(1, c->decoded_bytes / c->stored_bytes) : c->read_cpu;
     packed.stored_bytes = c->decoded_bytes;
-    packed.cached = packed.cold = (advise_run){0};
+    packed.run_seconds = packed.cold_seconds = 0;
     return advise_expect(&packed, m, 1);
 }

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import subprocess
 from pathlib import Path
 
@@ -141,12 +142,28 @@ def test_too_little_to_tell_how_fast_the_storage_is(tmp_path, table):
 
 
 def test_the_first_epoch_of_cold_files_takes_longer(table):
-    """Here, what a run of its own took; elsewhere, what reading costs is added, although this is too little to tell the speed of the storage."""
     rates = "first_epoch_samples_per_second", "first_epoch_cached_samples_per_second"
     here = advise(table)["expected"][0]
     assert 0 < here[rates[0]] <= here[rates[1]]
-    there = advise(table, "--threads", "2")["expected"][0]
+    there = advise(table, "--threads", "2")["expected"][0]  # this is too little to tell the speed of the storage, but reading it costs something
     assert 0 < there[rates[0]] < there[rates[1]] and there["storage"] is None
+
+
+def test_an_epoch_that_ends_within_the_time_is_run_once_more_of_cold_files(table):
+    """Seen from outside: what the disk was asked for beside the reads that measure it. Of what takes longer, nothing else leaves the page cache."""
+
+    def read(*args):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_inblock
+        run(table, "--no-cache", *args)
+        return 512 * (resource.getrusage(resource.RUSAGE_CHILDREN).ru_inblock - before)
+
+    os.sync()  # pages that are not written yet stay
+    size = table.stat().st_size
+    measured = read("--seconds", 20, "--threads", 2)
+    if not measured:
+        pytest.skip("no disk is below the folder of temporary files")
+    assert measured <= 1.1 * size and read("--seconds", 0.0005) <= 1.1 * size
+    assert read("--seconds", 20) >= 1.3 * size
 
 
 def of_eight_files(tmp_path, text):

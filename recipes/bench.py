@@ -17,6 +17,7 @@ import os
 import pathlib
 import re
 import sys
+from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
@@ -59,21 +60,22 @@ def limits(recipe: training.Recipe, arguments: list[str]) -> str:
     return "\n".join(lines)
 
 
-def section(name: str, scale: str, more: list[str]) -> str:
-    """What results.md says of a recipe. Its command is the one that is run here: data and arguments are in it."""
+def section(name: str, scale: str, more: list[str]) -> Iterator[str]:
+    """What results.md says of a recipe: what was raced, and then with what limits. Its command is the one that is run here: data and arguments are in it."""
     recipe, before = importlib.import_module(f"recipes.{name}.train").RECIPE, load()
     arguments = ["--scale", scale, *SIZES[scale][name].split(), *more]
     folder = training.prepare(recipe, arguments)[1]
     picture = f"docs/img/loss-{name}.png"
     results = training.main(recipe, [*arguments, "--picture", str(ROOT / picture)])
-    limiting = limits(recipe, arguments)
     bytes_of = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     where = re.sub(r"(Linux [0-9.]+).*", r"\1", machine())
     head = f"`python recipes/{name}/train.py {' '.join(arguments)}`, {bytes_of / 1e6:,.0f} MB of data. {datetime.date.today()}, commit {commit()}, {where}; "
     head += f"load average (5 minutes) {before} before, {load()} after."
     said = "\n".join(f"* {line}" for line in contest.verdict(recipe, results))
     drawn = f"![Loss over wall time, {name}: a line a run](../{picture})"
-    return f"## {name}\n\n{head}\n\n{contest.markdown(results)}\n\n{said}\n\n{limiting}\n\n{drawn}\n"
+    raced = f"## {name}\n\n{head}\n\n{contest.markdown(results)}\n\n{said}\n\n{drawn}\n"
+    yield raced
+    yield f"{raced}\n{limits(recipe, arguments)}\n"
 
 
 def keep(sections: dict[str, str]) -> None:
@@ -88,7 +90,7 @@ HEAD = """# Results
 
 What `make recipes-bench` measured: networks trained from files to scores, each run in a process of its own with an empty index cache, medians
 over seeds. `today…` are the loaders that a system's owner has ([recipes](README.md)). CPU and memory are of loader and network together, memory as
-what grew since the loader was made; *to target* has set-up in it. The second table is `--diagnose`: the step on one cached batch, the loader alone, both together.
+what grew since the loader was made; *to target* has set-up in it. The second table is `--diagnose`, all loaders in one process: the step on one cached batch, the loader alone, both together.
 Loaders alone, at larger sizes: [speed](../docs/speed.md).
 """
 
@@ -100,7 +102,8 @@ def main() -> None:
     args, more = parser.parse_known_args()  # what it does not know is train.py's
     for name in args.recipes or SIZES["medium"]:
         print(f"\n{name}", flush=True)
-        keep({name: section(name, args.scale, more)})
+        for said in section(name, args.scale, more):
+            keep({name: said})
 
 
 if __name__ == "__main__":

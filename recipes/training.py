@@ -29,7 +29,7 @@ import lightning
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.profilers import Profiler
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 import forebay as fb
 import forebay.lightning
@@ -256,11 +256,21 @@ def on_device(args: argparse.Namespace) -> dict[str, Any]:
     return {"device": "cuda"} if args.device in ("auto", "gpu", "cuda") and torch.cuda.is_available() else {}
 
 
+def again(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """A part's forward that keeps its inputs alone, in training; of a sequence, those of about as many runs of it as a run has layers."""
+    part = forward.__self__
+    if not part.training:
+        return forward(*args, **kwargs)
+    if isinstance(part, torch.nn.Sequential):
+        return checkpoint_sequential(part, min(len(part), math.isqrt(len(part)) + 1), *args, use_reentrant=False)
+    return checkpoint(forward, *args, use_reentrant=False, **kwargs)
+
+
 def checkpointed(network: torch.nn.Module) -> None:
     """Its parts, and of a list of parts each, compute their activations again in the backward pass instead of keeping them."""
-    for part in network.children():
+    for part in [network] if isinstance(network, torch.nn.Sequential) else network.children():
         for one in part if isinstance(part, torch.nn.ModuleList) else [part]:
-            one.forward = functools.partial(checkpoint, one.forward, use_reentrant=False)
+            one.forward = functools.partial(again, one.forward)
 
 
 def network_of(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace) -> torch.nn.Module:

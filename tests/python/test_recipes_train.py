@@ -1,6 +1,7 @@
 """The recipes' train.py: all loaders train the same network, and a run that was stopped in the middle of an epoch goes on as if it had not been;
 evaluate.py gives the scores of its checkpoint again, and what they come from. That something is learnt: test_recipes_learn.py."""
 
+import copy
 import csv
 import importlib
 import json
@@ -113,6 +114,29 @@ def test_activations_that_are_computed_again_give_the_same_losses(trained, name,
     (fewer, kept), (more, again) = losses.items()
     assert more > fewer
     np.testing.assert_allclose(again, kept, rtol=1e-5)
+
+
+def test_activations_that_are_computed_again_are_not_kept():
+    from recipes import training
+
+    def kept(network, x):
+        sizes = []
+        with torch.autograd.graph.saved_tensors_hooks(lambda value: sizes.append(value.nbytes * (len(value) == len(x))) or value, lambda value: value):
+            loss = network(x).square().sum()
+        loss.backward()
+        return sum(sizes), [weight.grad.clone() for weight in network.parameters()]
+
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(*[layer for _ in range(32) for layer in (torch.nn.Linear(64, 64), torch.nn.GELU())])
+    x = torch.randn(256, 64)
+    all_of_them, gradients = kept(network, x)
+    training.checkpointed(network)
+    network.zero_grad()
+    fewer, same = kept(network, x)
+    assert fewer < all_of_them / 2
+    assert all(torch.equal(a, b) for a, b in zip(gradients, same, strict=True))
+    with torch.no_grad():
+        assert torch.equal(network.eval()(x), copy.deepcopy(network)(x))
 
 
 def test_loaders_race_in_processes_of_their_own(trained, tmp_path, capsys):

@@ -4,10 +4,11 @@
     bench/advise.py                         the five recipes' pipelines and three real files; writes results/advise.csv where all are there
     bench/advise.py PATH|PIPELINE.yaml…     these; writes nothing
 
-Predicted is the first epoch, which is what bench measures by default: from the page cache by the CPUs alone, cold also by the storage; it should be
-within 25 %. Medians of three to nine runs in turn, as 25 s have room for them. Before each is a pause: of memory that was freed a moment ago a virtual
-machine's host has not taken back all, so that the next process gets some of it for nothing, and first epochs, which touch all of their memory, differ by a
-factor of two. Before those of less than a second is the same run, which does not count, in its place: the little memory that they need stays.
+Predicted is the first epoch, which is what bench measures by default; it should be within 25 %. What takes less than 3 s advise has run, from the page
+cache and cold; of the others, jets among them, it works out the rest. Medians of three to nine runs in turn, as 25 s have room for them. Before each is a
+pause: of memory that was freed a moment ago a virtual machine's host has not taken back all, so that the next process gets some of it for nothing, and
+first epochs, which touch all of their memory, differ by a factor of two. Before those of less than a second is the same run, which does not count, in its
+place: the little memory that they need stays.
 The settings that advise proposes then run beside a grid around them, in turn, for epochs on end, of which the first one does not count: they should be within
 10 % of the best, which was found in the grid, when the two run beside each other once more. Exits with 1 where either was not so.
 """

@@ -204,9 +204,11 @@ def test_a_pipeline_file_of_one_data_set_may_say_its_source(sources, tmp_path):
 
 
 def test_a_data_module_takes_a_mixture(sources):
-    lightning = pytest.importorskip("forebay.lightning")
+    pytest.importorskip("lightning")
+    import forebay.lightning
+
     mixture = fb.mix({"a": sources["table"], "b": sources["array"]}, stop="all")
-    module = lightning.DataModule(mixture, mixture, outputs={"x": "x", "from": fb.source()}, batch_size=50)
+    module = forebay.lightning.DataModule(mixture, mixture, outputs={"x": "x", "from": fb.source()}, batch_size=50)
     assert len(module.train_dataloader()) == len(module.val_dataloader()) == 38
     assert {int(i) for batch in module.val_dataloader() for i in batch["from"]} == {0, 1}
 

@@ -21,6 +21,7 @@ TITLES = {
     "hdf5_cells.csv": "(g) HDF5: cells of float16 → float32, batch 5,632",
     "hdf5_index.csv": "(h) HDF5: seconds to open",
     "workloads.csv": "(i) The five systems, whole path: samples a second, shuffled, float32",
+    "advise.csv": "What `forebay advise` predicts of the first epoch, and its settings beside the best of a grid",
     "operations.csv": "(j) Operations: one core beside what its bytes cost, and loaders beside NumPy and pandas",
     "pack_load.csv": "Packs: float32 rows in full random order, page cache warm",
     "pack_shuffle.csv": "Packs: a global shuffle of ten times the memory allowed, Parquet to Parquet",

@@ -20,11 +20,17 @@ static fby_status no_memory(fby_error *err) { return fby__fail_nomem(err, "a pac
 
 /* ---- paths ---- */
 
+/* false: the system knows no path so long. Needs no memory: see fby__pack_name. */
+static bool path_in(const char *folder, const char *name, char out[PATH_MAX])
+{
+    const int n = snprintf(out, PATH_MAX, "%s/%s", folder, name);
+    return n > 0 && n < PATH_MAX;
+}
+
 static bool exists(const char *folder, const char *name)
 {
-    char path[PATH_MAX]; /* see fby__pack_name */
-    const int n = snprintf(path, sizeof path, "%s/%s", folder, name);
-    return n > 0 && (size_t)n < sizeof path && access(path, F_OK) == 0;
+    char path[PATH_MAX];
+    return path_in(folder, name, path) && access(path, F_OK) == 0;
 }
 
 bool fby__pack_has_file(const fby__pack *p, uint64_t file)
@@ -45,8 +51,7 @@ uint64_t fby__pack_written_bytes(const fby__pack *p)
     for (uint64_t i = 0; i < p->n_files; i++) {
         struct stat st;
         char path[PATH_MAX];
-        const int n = snprintf(path, sizeof path, "%s/%s", p->to, fby__pack_file_name(p, i).text);
-        sum += n > 0 && (size_t)n < sizeof path && stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+        sum += path_in(p->to, fby__pack_file_name(p, i).text, path) && stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
     }
     return sum;
 }
@@ -220,13 +225,13 @@ static fby_status move_file(const fby__pack *p, int from, int to, const char *na
     return FBY_OK;
 }
 
-/* By names that are there already, so that from the first of them on nothing but the disk can fail. */
-static fby_status move_files(const fby__pack *p, char *const *names, fby_error *err)
+/* Names need no memory: from the first file on nothing but the disk can fail. */
+static fby_status move_files(const fby__pack *p, fby_error *err)
 {
     const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, from = open(p->work, flags), to = from < 0 ? -1 : open(p->to, flags);
     fby_status status = to < 0 ? fby__fail_errno(err, errno, "cannot open the folder '%s'", from < 0 ? p->work : p->to) : FBY_OK;
     for (uint64_t i = 0; status == FBY_OK && i < p->n_files; i++)
-        status = move_file(p, from, to, names[i], err);
+        status = move_file(p, from, to, fby__pack_file_name(p, i).text, err);
     if (status == FBY_OK && fsync(to) != 0 && errno != EINVAL) /* EINVAL: this file system has no such call */
         status = fby__fail_errno(err, errno, "cannot write the folder '%s'", p->to);
     if (status == FBY_OK)
@@ -257,18 +262,8 @@ static fby_status write_manifest(const fby__pack *p, fby_error *err)
 fby_status fby__pack_folder_finish(fby__pack *p, fby_error *err)
 {
     FBY__TRY(write_manifest(p, err));
-    char **names = fby__calloc(p->n_files + 1, sizeof *names);
-    fby_status status = names ? FBY_OK : no_memory(err);
-    for (uint64_t i = 0; status == FBY_OK && i < p->n_files; i++)
-        status = (names[i] = fby__strdup(fby__pack_file_name(p, i).text)) ? FBY_OK : no_memory(err);
-    if (status == FBY_OK)
-        status = move_files(p, names, err);
-    for (uint64_t i = 0; names && i < p->n_files; i++)
-        fby__free(names[i]);
-    fby__free(names);
-    if (status == FBY_OK)
-        status = sync_folder(p->to, err);
-    if (status == FBY_OK)
-        fby__pack_folder_tidy(p);
-    return status;
+    FBY__TRY(move_files(p, err));
+    FBY__TRY(sync_folder(p->to, err));
+    fby__pack_folder_tidy(p);
+    return FBY_OK;
 }

@@ -91,6 +91,8 @@ def grid(got):
     settings, memory = got["settings"], got["memory"]
     most = 0.7 * got["machine"]["memory_bytes"]
     asked = [settings["memory"], settings["memory"] // 2, settings["memory"] * 2, memory["overlap_bytes"], memory["keep_all_bytes"]]
+    if settings["memory"] >= memory["keep_all_bytes"]:  # of more, nothing would be used
+        asked = [b for b in asked if b <= settings["memory"]]
     budgets = []
     for budget in (max(b, memory["minimum_bytes"]) for b in asked if b <= most):
         if all(abs(budget / b - 1) > 0.01 for b in budgets):  # settings are whole MiB
@@ -111,8 +113,9 @@ def share_of_best(path, got):
     once, proposed = got["expected"][0], (budgets[0], threads[0])
     if len(budgets) * len(threads) == 1:
         return 1.0, "the only one"
-    epochs = math.ceil(min(1 / once["epoch_seconds"], 1000))  # a second of them, or one
-    seconds = len(budgets) * len(threads) * (got["samples"] / once["first_epoch_cached_samples_per_second"] + epochs * once["epoch_seconds"])
+    seconds = forebay("bench", path, "--memory", proposed[0], "--threads", f"{proposed[1]:g}", "--warmup", WHOLE_EPOCH, "--epochs", 1)["seconds"]
+    epochs = math.ceil(min(1 / seconds, 1000))  # a second of them, or one
+    seconds = len(budgets) * len(threads) * (got["samples"] / once["first_epoch_cached_samples_per_second"] + epochs * seconds)
     found = rates(path, budgets, threads, epochs, max(1, min(RUNS, int(SECONDS / seconds))))
     best = max(found, key=found.get)
     if best != proposed:

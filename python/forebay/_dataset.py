@@ -110,12 +110,12 @@ class Dataset(_Exports, Known):
     @property
     def files(self) -> Sequence[File]:
         """The files in order, as :class:`forebay.File`."""
-        return Lazy(self._info["files"], lambda i: File(*self._core.file(i)))
+        return Lazy(self._info["files"], lambda i: File(**self._core.file(i)))
 
     @property
     def blocks(self) -> Sequence[Block]:
         """The blocks in order, as :class:`forebay.Block`."""
-        return Lazy(self._info["blocks"], lambda i: Block(*self._core.block(i)))
+        return Lazy(self._info["blocks"], lambda i: Block(**self._core.block(i)))
 
     @property
     def notes(self) -> list[str]:
@@ -153,7 +153,7 @@ class Dataset(_Exports, Known):
         pages : bool
             Also read the page headers, from the file.
         """
-        return Chunk(*self._core.chunk(count(file, "file"), count(group, "group", 0, 2**32 - 1), column, pages))
+        return Chunk(**self._core.chunk(count(file, "file"), count(group, "group", 0, 2**32 - 1), column, pages))
 
     def __repr__(self) -> str:
         if self._core.closed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 from ._advice import nearest
 from ._forebay import printable
@@ -62,8 +62,8 @@ class Field(NamedTuple):
             yield from child.leaves()
 
 
-def _field(raw: tuple) -> Field:
-    return Field(*raw[:-1], children=tuple(_field(child) for child in raw[-1]))
+def _field(raw: dict[str, Any]) -> Field:
+    return Field(**{**raw, "children": tuple(map(_field, raw["children"]))})
 
 
 class Schema(Sequence[Field]):

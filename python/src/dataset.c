@@ -225,14 +225,14 @@ PyMethodDef fbpy_dataset_functions[] = {
 
 static PyObject *text_or_none(const char *text) { return text ? PyUnicode_FromString(text) : Py_NewRef(Py_None); }
 
-static PyObject *field_tuple(const fby_field *field)
+static PyObject *field_dict(const fby_field *field)
 {
     char type_text[512];
     PyObject *children = PyTuple_New((Py_ssize_t)field->n_children);
     if (!children)
         return NULL;
     for (uint32_t i = 0; i < field->n_children; i++) {
-        PyObject *child = field_tuple(&field->children[i]);
+        PyObject *child = field_dict(&field->children[i]);
         if (!child) {
             Py_DECREF(children);
             return NULL;
@@ -242,12 +242,14 @@ static PyObject *field_tuple(const fby_field *field)
     (void)fby_field_type_text(field, type_text, sizeof type_text); /* cut when longer: it is for people */
     const char *unit = fby_unit_name(field->unit);
     /* Truncation may have cut a UTF-8 sequence, and names come from files: replace what does not decode. */
-    return Py_BuildValue("NNsNNzOOiiiizN", PyUnicode_DecodeUTF8(field->name, (Py_ssize_t)strlen(field->name), "replace"),
-                         PyUnicode_DecodeUTF8(field->path, (Py_ssize_t)strlen(field->path), "replace"), fby_kind_name(field->kind),
-                         PyUnicode_DecodeUTF8(type_text, (Py_ssize_t)strlen(type_text), "replace"),
-                         field->dtype == FBY_DTYPE_NONE ? Py_NewRef(Py_None) : PyUnicode_FromString(fby_dtype_name(field->dtype)),
-                         unit[0] ? unit : NULL, field->nullable ? Py_True : Py_False, field->utc ? Py_True : Py_False,
-                         (int)field->precision, (int)field->scale, (int)field->byte_width, (int)field->list_size, field->units, children);
+    return Py_BuildValue("{s:N,s:N,s:s,s:N,s:N,s:z,s:O,s:O,s:i,s:i,s:i,s:i,s:z,s:N}", "name",
+                         PyUnicode_DecodeUTF8(field->name, (Py_ssize_t)strlen(field->name), "replace"), "path",
+                         PyUnicode_DecodeUTF8(field->path, (Py_ssize_t)strlen(field->path), "replace"), "kind", fby_kind_name(field->kind),
+                         "type", PyUnicode_DecodeUTF8(type_text, (Py_ssize_t)strlen(type_text), "replace"), "dtype",
+                         field->dtype == FBY_DTYPE_NONE ? text_or_none(NULL) : PyUnicode_FromString(fby_dtype_name(field->dtype)), "unit",
+                         unit[0] ? unit : NULL, "nullable", field->nullable ? Py_True : Py_False, "utc", field->utc ? Py_True : Py_False,
+                         "precision", (int)field->precision, "scale", (int)field->scale, "byte_width", (int)field->byte_width, "list_size",
+                         (int)field->list_size, "units", field->units, "children", children);
 }
 
 static PyObject *dataset_schema(PyObject *self, PyObject *unused)
@@ -256,7 +258,7 @@ static PyObject *dataset_schema(PyObject *self, PyObject *unused)
     fby_dataset *ds = fbpy_dataset_acquire(fbpy_state_of(self), self);
     if (!ds)
         return NULL;
-    PyObject *result = field_tuple(fby_dataset_schema(ds));
+    PyObject *result = field_dict(fby_dataset_schema(ds));
     dataset_release(ds);
     return result;
 }
@@ -296,10 +298,12 @@ static PyObject *dataset_file(PyObject *self, PyObject *args)
     if (status != FBY_OK)
         fbpy_raise(state, status, &err);
     else
-        result = Py_BuildValue("NNsKKIKKzz", info.path ? PyUnicode_DecodeFSDefault(info.path) : text_or_none(NULL),
-                               info.name ? PyUnicode_DecodeFSDefault(info.name) : text_or_none(NULL), info.format,
-                               (unsigned long long)info.size_bytes, (unsigned long long)info.rows, (unsigned)info.groups,
-                               (unsigned long long)info.first_block, (unsigned long long)info.n_blocks, info.group_word, info.groups_word);
+        result = Py_BuildValue("{s:N,s:N,s:s,s:K,s:K,s:I,s:K,s:K,s:z,s:z}", "path",
+                               info.path ? PyUnicode_DecodeFSDefault(info.path) : text_or_none(NULL), "name",
+                               info.name ? PyUnicode_DecodeFSDefault(info.name) : text_or_none(NULL), "format", info.format, "size_bytes",
+                               (unsigned long long)info.size_bytes, "rows", (unsigned long long)info.rows, "groups", (unsigned)info.groups,
+                               "first_block", (unsigned long long)info.first_block, "n_blocks", (unsigned long long)info.n_blocks,
+                               "group_word", info.group_word, "groups_word", info.groups_word);
     dataset_release(ds);
     return result;
 }
@@ -319,8 +323,9 @@ static PyObject *dataset_block(PyObject *self, PyObject *args)
     dataset_release(ds);
     if (status != FBY_OK)
         return fbpy_raise(state, status, &err);
-    return Py_BuildValue("KIKKKK", (unsigned long long)info.file, (unsigned)info.group, (unsigned long long)info.row_begin,
-                         (unsigned long long)info.row_end, (unsigned long long)info.first_row, (unsigned long long)info.stored_bytes);
+    return Py_BuildValue("{s:K,s:I,s:K,s:K,s:K,s:K}", "file", (unsigned long long)info.file, "group", (unsigned)info.group, "row_begin",
+                         (unsigned long long)info.row_begin, "row_end", (unsigned long long)info.row_end, "first_row",
+                         (unsigned long long)info.first_row, "stored_bytes", (unsigned long long)info.stored_bytes);
 }
 
 static PyObject *encoding_names(uint64_t bits)
@@ -355,10 +360,12 @@ static PyObject *dataset_chunk(PyObject *self, PyObject *args)
     FBPY_WAIT(status, fby_dataset_chunk(ds, file, group, column, read_pages != 0, &info, &err));
     Py_BEGIN_ALLOW_THREADS fby_dataset_close(ds);
     Py_END_ALLOW_THREADS if (status != FBY_OK) return fbpy_raise(state, status, &err);
-    return Py_BuildValue("zNKKKLLLiOO", info.codec, encoding_names(info.encodings), (unsigned long long)info.n_values,
-                         (unsigned long long)info.compressed_bytes, (unsigned long long)info.uncompressed_bytes, (long long)info.n_pages,
-                         (long long)info.n_dictionary_values, (long long)info.null_count, (int)info.page_version,
-                         info.has_offset_index ? Py_True : Py_False, info.has_crc ? Py_True : Py_False);
+    return Py_BuildValue("{s:z,s:N,s:K,s:K,s:K,s:L,s:L,s:L,s:i,s:O,s:O}", "codec", info.codec, "encodings", encoding_names(info.encodings),
+                         "n_values", (unsigned long long)info.n_values, "compressed_bytes", (unsigned long long)info.compressed_bytes,
+                         "uncompressed_bytes", (unsigned long long)info.uncompressed_bytes, "n_pages", (long long)info.n_pages,
+                         "n_dictionary_values", (long long)info.n_dictionary_values, "null_count", (long long)info.null_count,
+                         "page_version", (int)info.page_version, "has_offset_index", info.has_offset_index ? Py_True : Py_False, "has_crc",
+                         info.has_crc ? Py_True : Py_False);
 }
 
 static PyObject *dataset_contents(PyObject *self, PyObject *args)

@@ -27,22 +27,29 @@ static bool path_in(const char *folder, const char *name, char out[PATH_MAX])
     return n > 0 && n < PATH_MAX;
 }
 
-static bool exists(const char *folder, const char *name)
+/* Of a name, whatever it is of; a link is not followed. */
+static bool look_at(const char *folder, const char *name, struct stat *out)
 {
     char path[PATH_MAX];
-    return path_in(folder, name, path) && access(path, F_OK) == 0;
+    return path_in(folder, name, path) && lstat(path, out) == 0;
+}
+
+static bool has_whole(const char *folder, const char *name)
+{
+    struct stat st;
+    return look_at(folder, name, &st) && fby__pack_is_whole(&st);
 }
 
 bool fby__pack_has_file(const fby__pack *p, uint64_t file)
 {
     const fby__pack_name name = fby__pack_file_name(p, file);
-    return exists(p->work, name.text) || exists(p->to, name.text);
+    return has_whole(p->work, name.text) || has_whole(p->to, name.text);
 }
 
 char *fby__pack_file_path(const fby__pack *p, uint64_t file)
 {
     const fby__pack_name name = fby__pack_file_name(p, file);
-    return fby__format("%s/%s", exists(p->work, name.text) ? p->work : p->to, name.text);
+    return fby__format("%s/%s", has_whole(p->work, name.text) ? p->work : p->to, name.text);
 }
 
 uint64_t fby__pack_written_bytes(const fby__pack *p)
@@ -94,21 +101,27 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Files of a folder whose names begin or end so (NULL: all but the lock). */
-static void remove_files(const char *folder, const char *begin, const char *end)
+/* What a link leads to is not ours to empty. */
+static int open_work(const fby__pack *p) { return open(p->work, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); }
+
+/* Files of the work folder whose names begin or end so (NULL: all but the lock). */
+static void remove_files(const fby__pack *p, const char *begin, const char *end)
 {
-    DIR *d = opendir(folder);
+    const int fd = open_work(p);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
     for (struct dirent *e; d && (e = readdir(d));)
         if (e->d_name[0] != '.' && (!begin || strncmp(e->d_name, begin, strlen(begin)) == 0) && (!end || ends_with(e->d_name, end)))
             (void)unlinkat(dirfd(d), e->d_name, 0); /* what stays is in the way of the folder's removal, or replaced */
     if (d)
         (void)closedir(d);
+    else if (fd >= 0)
+        (void)close(fd); /* it was only opened */
 }
 
 /* If nothing but the lock is left in it. */
 static void remove_work(const fby__pack *p)
 {
-    const int fd = open(p->work, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int fd = open_work(p);
     if (fd >= 0) {
         (void)unlinkat(fd, FBY__PACK_LOCK, 0); /* whoever has this file open sees that it is the folder's no more */
         (void)close(fd);                       /* it was only opened to name a file in it */
@@ -118,26 +131,48 @@ static void remove_work(const fby__pack *p)
 
 void fby__pack_folder_tidy(const fby__pack *p)
 {
-    remove_files(p->work, "scatter-", NULL); /* the plan last: as long as it is there, another run finishes this */
-    remove_files(p->work, NULL, NULL);
+    remove_files(p, "scatter-", NULL); /* the plan last: as long as it is there, another run finishes this */
+    remove_files(p, NULL, NULL);
     remove_work(p);
 }
 
 /* ---- begin ---- */
 
-/* Anything but our work folder, and, where that is there, files of the pack. */
-static fby_status refuse_others(const fby__pack *p, bool work, fby_error *err)
+/* Names sort as files are numbered: keys.h. */
+static bool is_file_name(const fby__pack *p, const char *name)
+{
+    uint64_t first = 0, last = p->n_files;
+    while (first < last) {
+        const uint64_t middle = first + (last - first) / 2;
+        const int order = strcmp(fby__pack_file_name(p, middle).text, name);
+        if (order == 0)
+            return true;
+        if (order < 0)
+            first = middle + 1;
+        else
+            last = middle;
+    }
+    return false;
+}
+
+/* May it be in the target folder? begun: there is a plan, so some files may have their final names; if the manifest has, another has just finished. */
+static bool is_ours(const fby__pack *p, bool begun, const char *name)
+{
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, WORK) == 0 ||
+           (begun && (is_file_name(p, name) || (strcmp(name, FBY__PACK_MANIFEST) == 0 && has_whole(p->to, name))));
+}
+
+static fby_status refuse_others(const fby__pack *p, bool begun, fby_error *err)
 {
     fby_status status = FBY_OK;
     DIR *d = opendir(p->to);
     if (!d)
         return errno == ENOENT ? FBY_OK : fby__fail_errno(err, errno, "cannot open the folder '%s'", p->to);
-    for (struct dirent *e; status == FBY_OK && (e = readdir(d));) {
-        const char *name = e->d_name;
-        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, WORK) == 0 || (work && strncmp(name, "part-", 5) == 0))
-            continue;
-        status = fby__fail(err, FBY_E_ARG, "'%s' is not empty: it holds '%s'; choose another folder", p->to, name);
-    }
+    for (struct dirent *e; status == FBY_OK && (e = readdir(d));)
+        if (!is_ours(p, begun, e->d_name))
+            status =
+                begun ? fby__fail(err, FBY_E_ARG, "'%s' holds '%s', which is not of the unfinished pack there: remove it", p->to, e->d_name)
+                      : fby__fail(err, FBY_E_ARG, "'%s' is not empty: it holds '%s'; choose another folder", p->to, e->d_name);
     (void)closedir(d);
     return status;
 }
@@ -146,20 +181,25 @@ bool fby__pack_in_memory(const fby__pack *p) { return fby__dataset_file_count(p-
 
 fby_status fby__pack_look(const fby__pack *p, fby__pack_state *out, fby_error *err)
 {
-    const bool plan = exists(p->work, FBY__PACK_PLAN); /* first: whoever finishes the pack removes it after the manifest is there */
-    const bool manifest = exists(p->to, FBY__PACK_MANIFEST);
-    *out = manifest && plan ? FBY__PACK_UNTIDY : manifest ? FBY__PACK_FINISHED : plan ? FBY__PACK_UNFINISHED : FBY__PACK_NOTHING;
-    return manifest ? FBY_OK : refuse_others(p, plan, err);
-}
-
-fby_status fby__pack_make_folders(const fby__pack *p, fby_error *err)
-{
     struct stat st;
-    FBY__TRY(make_folders(p->work, err));
     if (lstat(p->work, &st) == 0 && !S_ISDIR(st.st_mode)) /* what a link leads to would be emptied at the end */
         return fby__fail(err, FBY_E_ARG, "'%s' is no folder, but a link or a file: remove it, or choose another folder", p->work);
-    return FBY_OK;
+    const bool plan = look_at(p->work, FBY__PACK_PLAN, &st); /* first: whoever finishes the pack removes it after the manifest is there */
+    const bool manifest = has_whole(p->to, FBY__PACK_MANIFEST);
+    *out = manifest && plan ? FBY__PACK_UNTIDY : manifest ? FBY__PACK_FINISHED : plan ? FBY__PACK_UNFINISHED : FBY__PACK_NOTHING;
+    return *out == FBY__PACK_NOTHING ? refuse_others(p, false, err) : FBY_OK;
 }
+
+fby_status fby__pack_take_over(fby__pack *p, fby__pack_state state, fby_error *err)
+{
+    if (state == FBY__PACK_UNFINISHED || state == FBY__PACK_UNTIDY)
+        FBY__TRY(fby__pack_plan_read(p, err));
+    if (state == FBY__PACK_FINISHED || state == FBY__PACK_UNTIDY)
+        return fby__pack_manifest_compare(p, err);
+    return state == FBY__PACK_UNFINISHED ? refuse_others(p, true, err) : FBY_OK;
+}
+
+fby_status fby__pack_make_folders(const fby__pack *p, fby_error *err) { return make_folders(p->work, err); }
 
 static fby_status refuse_finished(const fby__pack *p, fby__pack_state state, fby_error *err)
 {
@@ -174,7 +214,7 @@ static fby_status begin_locked(fby__pack *p, bool *out_finished, fby_error *err)
     FBY__TRY(refuse_finished(p, state, err));
     if (state == FBY__PACK_NOTHING)
         return fby__pack_plan_write(p, err);
-    const fby_status status = fby__pack_plan_read(p, err);
+    const fby_status status = fby__pack_take_over(p, state, err);
     p->resumed = true;
     *out_finished = status == FBY_OK && state == FBY__PACK_UNTIDY;
     return status;
@@ -185,7 +225,16 @@ fby_status fby__pack_folder_check(fby__pack *p, fby_error *err)
     fby__pack_state state;
     FBY__TRY(fby__pack_look(p, &state, err));
     FBY__TRY(refuse_finished(p, state, err));
-    return state == FBY__PACK_NOTHING ? fby__pack_attributes_find(p, err) : fby__pack_plan_read(p, err);
+    return state == FBY__PACK_NOTHING ? fby__pack_attributes_find(p, err) : fby__pack_take_over(p, state, err);
+}
+
+/* Files that have their final names already. */
+static void remove_final(const fby__pack *p)
+{
+    char path[PATH_MAX];
+    for (uint64_t i = 0; i < p->n_files; i++)
+        if (path_in(p->to, fby__pack_file_name(p, i).text, path))
+            (void)unlink(path); /* there may be none */
 }
 
 fby_status fby__pack_folder_begin(fby__pack *p, bool *out_finished, fby_error *err)
@@ -205,11 +254,11 @@ fby_status fby__pack_folder_begin(fby__pack *p, bool *out_finished, fby_error *e
         remove_work(p);
     if (status != FBY_OK || *out_finished)
         return status;
-    remove_files(p->work, NULL, FBY__PACK_NEW);
+    remove_files(p, NULL, FBY__PACK_NEW);
     if (p->resumed && fby__pack_in_memory(p)) {
-        remove_files(p->work, "part-", NULL);
-        remove_files(p->work, "scatter-", NULL);
-        remove_files(p->to, "part-", NULL);
+        remove_files(p, "part-", NULL);
+        remove_files(p, "scatter-", NULL);
+        remove_final(p);
         p->resumed = false;
     }
     return FBY_OK;
@@ -219,16 +268,19 @@ fby_status fby__pack_folder_begin(fby__pack *p, bool *out_finished, fby_error *e
 
 static fby_status move_file(const fby__pack *p, int from, int to, const char *name, fby_error *err)
 {
-    if (renameat(from, name, to, name) != 0 &&
-        (errno != ENOENT || faccessat(to, name, F_OK, 0) != 0)) /* a run before this one was stopped behind it */
-        return fby__fail_errno(err, errno, "cannot move '%s' from '%s' to '%s'", name, p->work, p->to);
+    struct stat there;
+    if (renameat(from, name, to, name) == 0)
+        return FBY_OK;
+    const int reason = errno; /* ENOENT, and it is there: a run before this one was stopped behind it */
+    if (reason != ENOENT || fstatat(to, name, &there, AT_SYMLINK_NOFOLLOW) != 0 || !fby__pack_is_whole(&there))
+        return fby__fail_errno(err, reason, "cannot move '%s' from '%s' to '%s'", name, p->work, p->to);
     return FBY_OK;
 }
 
 /* Names need no memory: from the first file on nothing but the disk can fail. */
 static fby_status move_files(const fby__pack *p, fby_error *err)
 {
-    const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, from = open(p->work, flags), to = from < 0 ? -1 : open(p->to, flags);
+    const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, from = open_work(p), to = from < 0 ? -1 : open(p->to, flags);
     fby_status status = to < 0 ? fby__fail_errno(err, errno, "cannot open the folder '%s'", from < 0 ? p->work : p->to) : FBY_OK;
     for (uint64_t i = 0; status == FBY_OK && i < p->n_files; i++)
         status = move_file(p, from, to, fby__pack_file_name(p, i).text, err);

@@ -162,9 +162,7 @@ static fby_status take_over(fby__pack *p, fby__pack_state *out, fby_error *err)
     if (fby__pack_in_memory(p))
         return fby__fail(err, FBY_E_UNSUPPORTED, "tasks of a table in memory: write it to a file first, which all of them can read");
     FBY__TRY(fby__pack_look(p, out, err));
-    if (*out == FBY__PACK_FINISHED)
-        return fby__pack_manifest_compare(p, err);
-    return *out == FBY__PACK_NOTHING ? FBY_OK : fby__pack_plan_read(p, err);
+    return fby__pack_take_over(p, *out, err);
 }
 
 static fby_status list_tasks(fby__pack *p, fby_pack_task_fn each, void *user, fby_error *err)

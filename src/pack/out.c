@@ -117,17 +117,16 @@ static fby_status sync_file(const fby__pack_out *out, fby_error *err)
     return error == 0 ? FBY_OK : fby__pack_out_fail(out, error, err);
 }
 
-/* Under its name, unless there is one: it is in use, maybe. */
+/* Under its name, unless a file has it: that is in use, maybe. */
 static int publish(const fby__pack_out *out)
 {
     struct stat there;
     if (renameat2(AT_FDCWD, out->aside, AT_FDCWD, out->path, RENAME_NOREPLACE) == 0)
         return 0;
-    if (errno == EEXIST && out->replaces && lstat(out->path, &there) == 0 && there.st_ino == out->replaces)
-        return rename(out->aside, out->path);
-    if (errno == EEXIST)
+    if (errno == EEXIST && lstat(out->path, &there) == 0 && fby__pack_is_whole(&there) && there.st_ino != out->replaces)
         return unlink(out->aside);
-    return errno == EINVAL || errno == ENOSYS ? rename(out->aside, out->path) : -1; /* this file system cannot tell */
+    return errno == EEXIST || errno == EINVAL || errno == ENOSYS ? rename(out->aside, out->path)
+                                                                 : -1; /* EINVAL: this file system cannot tell */
 }
 
 fby_status fby__pack_out_close(fby__pack_out *out, bool sync, fby_error *err)

@@ -55,7 +55,7 @@
 #include <stdatomic.h>
 
 #include <pthread.h>
-#include <sys/types.h>
+#include <sys/stat.h>
 
 #define FBY__PACK_AT_ONCE ((size_t)4 << 20) /* bytes read and written between two looks at the token */
 #define FBY__PACK_NEW ".new"                /* how names of files end that are not complete */
@@ -219,8 +219,10 @@ typedef enum fby__pack_state {
     FBY__PACK_FINISHED
 } fby__pack_state;
 
-/** FBY_E_ARG: the folder holds something else. */
+/** FBY_E_ARG: the folder holds something else, or the work folder is none. */
 fby_status fby__pack_look(const fby__pack *p, fby__pack_state *out, fby_error *err);
+/** What was found there is this pack, and none of the files is of anything else; its numbers are taken over. FBY_E_CHANGED, FBY_E_ARG, FBY_E_FORMAT. */
+fby_status fby__pack_take_over(fby__pack *p, fby__pack_state state, fby_error *err);
 /** Would begin() refuse the folder? FBY_E_ARG; nothing is made or removed. */
 fby_status fby__pack_folder_check(fby__pack *p, fby_error *err);
 /**
@@ -233,6 +235,8 @@ fby_status fby__pack_make_folders(const fby__pack *p, fby_error *err);
 void fby__pack_folder_tidy(const fby__pack *p);
 /** All files, then the manifest, under their final names; then nothing else is left. */
 fby_status fby__pack_folder_finish(fby__pack *p, fby_error *err);
+/** What has the name of a file of the pack is one, as files under their names are complete: no link, folder or pipe, and not empty. */
+static inline bool fby__pack_is_whole(const struct stat *st) { return S_ISREG(st->st_mode) && st->st_size > 0; }
 /** Where a complete file of the pack is; the caller's. NULL = no memory. */
 char *fby__pack_file_path(const fby__pack *p, uint64_t file);
 /** Is this file of the pack complete? */
@@ -275,7 +279,7 @@ typedef struct fby__pack_out {
     uint8_t *buffer;    /* owned: small writes are joined */
     size_t n;
     uint64_t at;    /* bytes so far */
-    ino_t replaces; /* 0, or set once this is open: a file that is not whole, which loses the name to this one */
+    ino_t replaces; /* 0, or set once this is open: a file whose contents are not whole, which loses the name to this one */
 } fby__pack_out;
 
 fby_status fby__pack_out_open(const char *folder, const char *name, fby__pack_out *out, fby_error *err);

@@ -15,7 +15,6 @@
 #include "dataset/dataset.h"
 #include "pack/pack_impl.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -257,7 +256,7 @@ static fby_status look(const fby__pack *p, const char *path, bool *out_there, in
     fby_status status = FBY_OK;
     *out_there = false;
     *out_broken = 0;
-    if ((fd >= 0 ? fstat(fd, &st) : errno == ELOOP ? lstat(path, &st) : -1) == 0)
+    if (fd >= 0 && fstat(fd, &st) == 0)
         *out_broken = st.st_ino;
     if (fd >= 0 && st.st_size >= (off_t)sizeof end && pread(fd, &end, sizeof end, st.st_size - (off_t)sizeof end) == (ssize_t)sizeof end &&
         end.buckets == p->n_buckets && end.rounds <= (uint64_t)st.st_size / sizeof(fby__pack_segment) / end.buckets)

@@ -95,9 +95,30 @@ static fby_status add_source(const fby__pack *p, uint64_t begin, uint64_t end, n
 
 /* ---- what a task is ---- */
 
+static uint64_t rows_of_files(const fby__pack *p, uint64_t first, uint64_t last)
+{
+    return fby__pack_file_begin(p, last) - fby__pack_file_begin(p, first);
+}
+
+/* That it moves. */
+static uint64_t task_rows(const fby__pack *p, fby_pack_phase phase, uint64_t k)
+{
+    uint64_t first, last;
+    if (phase == FBY_PACK_SCATTER)
+        return fby__pack_scatter_rows(p, (uint32_t)k);
+    if (phase == FBY_PACK_WRITE) {
+        fby__pack_write_files(p, k, &first, &last);
+        return rows_of_files(p, first, last);
+    }
+    if (phase == FBY_PACK_VERIFY) {
+        fby__pack_verify_files(p, k, &first, &last);
+        return fby__pack_scatter_rows(p, (uint32_t)k) + rows_of_files(p, first, last);
+    }
+    return 0;
+}
+
 static fby_status describe_scatter(const fby__pack *p, fby_pack_task *t, name_list *in, name_list *out, fby_error *err)
 {
-    t->rows = fby__pack_scatter_rows(p, (uint32_t)t->k);
     t->bytes_out = (uint64_t)((double)t->rows * (p->row_bytes + sizeof(uint32_t)));
     const uint64_t row = fby__pack_block_begin(p, fby__pack_scatter_begin(p, (uint32_t)t->k));
     FBY__TRY(add_source(p, row, row + t->rows, in, &t->bytes_in, err));
@@ -112,7 +133,6 @@ static fby_status describe_verify(const fby__pack *p, fby_pack_task *t, name_lis
     if (rows)
         FBY__TRY(add_source(p, row, row + rows, in, &t->bytes_in, err));
     fby__pack_verify_files(p, t->k, &first, &last);
-    t->rows = rows + fby__pack_file_begin(p, last) - fby__pack_file_begin(p, first);
     t->bytes_in += (uint64_t)((double)(t->rows - rows) * p->row_bytes);
     for (; first < last; first++)
         FBY__TRY(add_in_work(in, fby__pack_file_name(p, first).text, err));
@@ -123,15 +143,13 @@ static fby_status describe_write(const fby__pack *p, fby_pack_task *t, name_list
 {
     uint64_t first, last;
     fby__pack_write_files(p, t->k, &first, &last);
-    const uint64_t begin = fby__pack_file_begin(p, first), end = fby__pack_file_begin(p, last);
-    t->rows = end - begin;
     t->bytes_out = (uint64_t)((double)t->rows * p->row_bytes);
     t->bytes_in = t->bytes_out + t->rows * sizeof(uint32_t);
     if (p->scattered) {
         FBY__TRY(add_in_work(in, "scatter-*", err));
     } else if (t->rows) {
         t->bytes_in = 0;
-        FBY__TRY(add_source(p, begin, end, in, &t->bytes_in, err));
+        FBY__TRY(add_source(p, fby__pack_file_begin(p, first), fby__pack_file_begin(p, last), in, &t->bytes_in, err));
     }
     for (; first < last; first++)
         FBY__TRY(add_in_work(out, fby__pack_file_name(p, first).text, err));
@@ -140,6 +158,7 @@ static fby_status describe_write(const fby__pack *p, fby_pack_task *t, name_list
 
 static fby_status describe(const fby__pack *p, fby_pack_task *t, name_list *in, name_list *out, fby_error *err)
 {
+    t->rows = task_rows(p, t->phase, t->k);
     if (t->phase == FBY_PACK_PLAN)
         return add_in_work(out, FBY__PACK_PLAN, err);
     FBY__TRY(add_in_work(in, FBY__PACK_PLAN, err));
@@ -249,12 +268,11 @@ static fby_status run_locked(fby__pack *p, fby_pack_phase phase, uint64_t k, fby
                          (unsigned long long)k, p->to, (unsigned long long)n);
     if (phase == FBY_PACK_FINISH)
         return finish(p, state, err);
-    p->total = p->rows / n;
+    p->total = task_rows(p, phase, k);
     if (phase == FBY_PACK_VERIFY) {
         uint64_t first, last;
         fby__pack_verify_files(p, k, &first, &last);
         FBY__TRY(need_files(p, first, last, err));
-        p->total *= 2;
         return fby__pack_verify_run(p, k, k + 1, err);
     }
     return fby__pack_crew_run(p, phase == FBY_PACK_SCATTER ? &fby__pack_scatter_phase : &fby__pack_write_phase, k, k + 1, err);

@@ -294,6 +294,21 @@ def test_a_task_is_resumed_where_some_of_it_was_complete(source, tmp_path):
     assert all(fb.pack_task(source, out, task, **OPTIONS).resumed for task in tasks)
 
 
+def test_progress_of_a_task_is_of_its_own_rows(tmp_path):
+    rng = np.random.default_rng(0)  # by a key with one value that has nearly all rows: the tasks are as uneven as can be
+    keys = np.where(rng.random(300_000) < 0.95, 0, rng.integers(1, 5, 300_000))
+    src = write(floats(300_000, columns=10).append_column("k", pa.array(keys)), tmp_path / "src", row_group_size=4_000)
+    options = {"by": "k", "memory": "16MiB", "batch": 500, "rows_per_file": 100_000, "verify": True}
+    tasks = fb.pack_tasks(src, tmp_path / "out", **options)
+    assert len({task.rows for task in tasks if task.phase == "write"}) > 1
+    for task in tasks[:-1]:
+        seen = []
+        fb.pack_task(src, tmp_path / "out", task, progress=lambda *said: seen.append(said), **options)
+        assert seen and all(0 <= done <= total == task.rows for done, total, _ in seen), task.name
+        fb.pack_task(src, tmp_path / "out", task, progress=lambda *said: seen.append(said), **options)  # and once it is done
+        assert all(0 <= done <= total == task.rows for done, total, _ in seen), task.name
+
+
 def test_finish_tidies_up_after_one_that_was_stopped_at_the_very_end(source, tmp_path, whole):
     for task in fb.pack_tasks(source, tmp_path / "out", **OPTIONS):
         fb.pack_task(source, tmp_path / "out", task, **OPTIONS)

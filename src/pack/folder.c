@@ -118,6 +118,34 @@ static void remove_files(const fby__pack *p, const char *begin, const char *end)
         (void)close(fd); /* it was only opened */
 }
 
+/* Does NAME.0123456789abcdef.new become a file of that name? */
+static bool becomes(const char *aside, const char *name)
+{
+    const size_t n = strlen(name);
+    return strncmp(aside, name, n) == 0 && aside[n] == '.' && strlen(aside + n) == 1 + 16 + strlen(FBY__PACK_NEW) &&
+           ends_with(aside, FBY__PACK_NEW);
+}
+
+void fby__pack_remove_left(const fby__pack *p, const char *const *outputs, size_t n)
+{
+    const int folder = open_work(p);
+    DIR *d = folder >= 0 ? fdopendir(folder) : NULL;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        bool is_left = false;
+        for (size_t i = 0; i < n && !is_left; i++)
+            is_left = becomes(e->d_name, fby__path_base(outputs[i]));
+        const int fd = is_left ? openat(folder, e->d_name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            (void)unlinkat(folder, e->d_name, 0); /* what stays is removed by whoever finishes the pack */
+        if (fd >= 0)
+            (void)close(fd); /* it was only locked */
+    }
+    if (d)
+        (void)closedir(d);
+    else if (folder >= 0)
+        (void)close(folder); /* it was only opened */
+}
+
 /* If nothing but the lock is left in it. */
 static void remove_work(const fby__pack *p)
 {

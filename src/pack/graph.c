@@ -64,6 +64,12 @@ static void clear_names(name_list *list)
         fby__free(list->names[--list->n]);
 }
 
+static void free_names(name_list *list)
+{
+    clear_names(list);
+    fby__free(list->names);
+}
+
 static fby_status add_in_work(name_list *list, const char *name, fby_error *err)
 {
     return add_name(list, fby__format(".forebay-pack/%s", name), err);
@@ -205,8 +211,8 @@ static fby_status list_tasks(fby__pack *p, fby_pack_task_fn each, void *user, fb
             clear_names(&out);
         }
     }
-    fby__free(in.names);
-    fby__free(out.names);
+    free_names(&in);
+    free_names(&out);
     return status;
 }
 
@@ -226,11 +232,25 @@ fby_status fby_pack_tasks(fby_dataset *ds, const char *to, const fby_pack_opts *
 
 /* ---- one of them ---- */
 
+/* Of runs of this task that were killed: each may be as large as what the task writes. */
+static fby_status remove_left(const fby__pack *p, fby_pack_phase phase, uint64_t k, fby_error *err)
+{
+    name_list in = {0}, out = {0};
+    fby_pack_task t = {.size = sizeof t, .phase = phase, .k = k};
+    const fby_status status = describe(p, &t, &in, &out, err);
+    if (status == FBY_OK)
+        fby__pack_remove_left(p, (const char *const *)out.names, out.n);
+    free_names(&in);
+    free_names(&out);
+    return status;
+}
+
 static fby_status plan(fby__pack *p, fby_error *err)
 {
     FBY__TRY(fby__pack_attributes_find(p, err)); /* what is wrong with the source is said before there is a folder */
     FBY__TRY(fby__pack_make_folders(p, err));
     FBY__TRY(fby__pack_lock(p, FBY__PACK_TOGETHER, err));
+    FBY__TRY(remove_left(p, FBY_PACK_PLAN, 0, err));
     FBY__TRY(fby__pack_plan_write(p, err));
     return fby__pack_plan_read(p, err); /* another process may have been first */
 }
@@ -269,6 +289,7 @@ static fby_status run_locked(fby__pack *p, fby_pack_phase phase, uint64_t k, fby
     if (phase == FBY_PACK_FINISH)
         return finish(p, state, err);
     p->total = task_rows(p, phase, k);
+    FBY__TRY(remove_left(p, phase, k, err));
     if (phase == FBY_PACK_VERIFY) {
         uint64_t first, last;
         fby__pack_verify_files(p, k, &first, &last);

@@ -1,7 +1,8 @@
 /*
  * A file that appears whole: written under a name of its own beside the one that it gets, then synced and renamed.
  *
- * Processes that make the same file do not meet: each has its own name, and the first that is complete stays. Both hold the same.
+ * Processes that make the same file do not meet: each has its own name, and the first that is complete stays. Both hold the same. Meanwhile each
+ * is locked: one that is not is a process's that was killed.
  */
 #include "base/cancel.h"
 #include "base/clock.h"
@@ -12,6 +13,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -21,18 +23,40 @@
 
 static fby_status no_memory(fby_error *err) { return fby__fail_nomem(err, "a pack"); }
 
+/* Locked, as a sign that somebody writes it. false: a task that looks for what nobody writes was faster. */
+static bool lock_aside(int fd)
+{
+    struct stat st;
+    return (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) && fstat(fd, &st) == 0 && st.st_nlink > 0;
+}
+
+static fby_status open_aside(fby__pack_out *out, fby_error *err)
+{
+    for (;;) {
+        uint64_t own = 0;
+        if (getrandom(&own, sizeof own, GRND_NONBLOCK) != (ssize_t)sizeof own)
+            own = fby__now_ns() ^ (uint64_t)getpid() << 32; /* before the system has any */
+        fby__free(out->aside);
+        out->aside = fby__format("%s.%016llx" FBY__PACK_NEW, out->path, (unsigned long long)own);
+        if (!out->aside)
+            return no_memory(err);
+        out->fd = open(out->aside, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (out->fd < 0)
+            return fby__fail_errno(err, errno, "cannot write '%s'", out->aside);
+        if (lock_aside(out->fd))
+            return FBY_OK;
+        (void)close(out->fd); /* nothing is in it */
+        out->fd = -1;
+        FBY__TRY(fby__cancel_check(err));
+    }
+}
+
 fby_status fby__pack_out_open(const char *folder, const char *name, fby__pack_out *out, fby_error *err)
 {
-    uint64_t own = 0;
     *out = (fby__pack_out){.fd = -1};
-    if (getrandom(&own, sizeof own, GRND_NONBLOCK) != (ssize_t)sizeof own)
-        own = fby__now_ns() ^ (uint64_t)getpid() << 32; /* before the system has any */
     out->path = fby__format("%s/%s", folder, name);
-    out->aside = fby__format("%s/%s.%016llx" FBY__PACK_NEW, folder, name, (unsigned long long)own);
     out->buffer = fby__malloc(BUFFER_BYTES);
-    fby_status status = out->path && out->aside && out->buffer ? FBY_OK : no_memory(err);
-    if (status == FBY_OK && (out->fd = open(out->aside, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0)
-        status = fby__fail_errno(err, errno, "cannot write '%s'", out->aside);
+    const fby_status status = out->path && out->buffer ? open_aside(out, err) : no_memory(err);
     if (status != FBY_OK)
         fby__pack_out_drop(out);
     return status;
@@ -135,12 +159,15 @@ fby_status fby__pack_out_close(fby__pack_out *out, bool sync, fby_error *err)
     if (status == FBY_OK && sync)
         status = sync_file(out, err);
     if (status == FBY_OK) {
+        const int lock = fcntl(out->fd, F_DUPFD_CLOEXEC, 0); /* kept until the file has its name */
         const int closed = close(out->fd);
         out->fd = -1;
-        if (closed != 0 || publish(out) != 0) {
+        if (lock < 0 || closed != 0 || publish(out) != 0) {
             status = fby__fail_errno(err, errno, "cannot write '%s'", out->path);
             (void)unlink(out->aside); /* of no use to anyone */
         }
+        if (lock >= 0)
+            (void)close(lock); /* a second descriptor of the file */
     }
     fby__pack_out_drop(out);
     return status;

@@ -31,7 +31,7 @@
  *     to/.forebay-pack/part-…      files of the pack that are complete
  *     to/.forebay-pack/.lock       locked by whoever writes here: by a process that packs all of it, or by those that run tasks, together
  *
- *   1. A name without ".new" is complete: files are written aside, synced and renamed.
+ *   1. A name without ".new" is complete: files are written aside, locked meanwhile, synced and renamed.
  *   2. What is complete is not written again; so whatever stopped a run, the next one does what is missing, and a task may run twice.
  *   3. How many tasks there are is decided once, by whoever writes the plan, and changes no byte of the pack.
  */
@@ -231,6 +231,8 @@ fby_status fby__pack_folder_check(fby__pack *p, fby_error *err);
  */
 fby_status fby__pack_folder_begin(fby__pack *p, bool *out_finished, fby_error *err);
 fby_status fby__pack_make_folders(const fby__pack *p, fby_error *err);
+/** Removes what runs of a task that were killed were writing; what another run writes is locked, and stays. outputs: as fby_pack_task has them. */
+void fby__pack_remove_left(const fby__pack *p, const char *const *outputs, size_t n);
 /** Removes what a pack that has its final names took. */
 void fby__pack_folder_tidy(const fby__pack *p);
 /** All files, then the manifest, under their final names; then nothing else is left. */

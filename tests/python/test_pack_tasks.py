@@ -1,5 +1,6 @@
 """Packing task by task: in any order, twice, by processes at once, killed, by MPI, Ray and Slurm's arrays: the bytes are those of one process."""
 
+import fcntl
 import importlib.util
 import json
 import os
@@ -292,6 +293,39 @@ def test_a_task_is_resumed_where_some_of_it_was_complete(source, tmp_path):
             assert not fb.pack_task(source, out, task, **OPTIONS).resumed, task.name
             assert fb.pack_task(source, out, task, **OPTIONS).resumed, task.name
     assert all(fb.pack_task(source, out, task, **OPTIONS).resumed for task in tasks)
+
+
+def test_what_a_killed_run_of_a_task_was_writing_is_removed_by_the_next(source, tmp_path):
+    out = tmp_path / "out"
+    work = out / ".forebay-pack"
+    plan, scatter, write_, *_ = by_phase(fb.pack_tasks(source, out, **OPTIONS))
+    run_all(source, out, plan, OPTIONS)
+    left = [work / f"{name}.{i:016x}.new" for i, name in enumerate(["scatter-00000", "scatter-00000", "scatter-00001", "part-00000.arrow"])]
+    for path in left:
+        path.write_bytes(b"some of it")
+    with left[1].open("rb") as file:  # as another run that is at work
+        fcntl.flock(file, fcntl.LOCK_EX)
+        fb.pack_task(source, out, scatter[0], **OPTIONS)
+        assert sorted(work.glob("*.new")) == sorted(left[1:])
+    run_all(source, out, scatter[1:] + write_, OPTIONS)
+    assert sorted(work.glob("*.new")) == left[1:2]
+    fb.pack_task(source, out, scatter[0], **OPTIONS)
+    assert not list(work.glob("*.new"))
+
+
+def test_a_file_that_is_being_written_is_locked(tmp_path):
+    src = write(floats(2_000_000, columns=20), tmp_path / "src", row_group_size=4_000)
+    out, seen = tmp_path / "out", []
+    fb.pack_task(src, out, "plan:0", memory="512MiB")
+
+    def look(done, total, what):
+        for path in (out / ".forebay-pack").glob("*.new"):
+            with path.open("rb") as file, pytest.raises(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            seen.append(path.name)
+
+    fb.pack_task(src, out, "scatter:0", memory="512MiB", progress=look)  # it takes longer than 0.1 s, after which progress is said again
+    assert seen
 
 
 def test_progress_of_a_task_is_of_its_own_rows(tmp_path):

@@ -179,23 +179,28 @@ class PackTask(NamedTuple):
 
 def _taken(source: Any, outputs: Any) -> tuple[Any, Any]:
     """The data set, and what is packed in place of its rows: None, or outputs, samples and a text that says what made them."""
-    if isinstance(source, Mix):
-        raise _forebay.UnsupportedError("pack() of a mixture: pack each source, and mix the packs")
-    _refuse_what_holds_samples(source)
+    source = opened(source)
     if isinstance(source, Samples):
         if outputs is None:
             outputs = source._file_outputs()
         if outputs is None:
             raise TypeError("pack() of samples needs outputs={…}: what of each sample is packed")
     else:
-        dataset = source if isinstance(source, Dataset) else open_dataset(source)
         if outputs is None:
-            return dataset._core, None
-        source = dataset.rows()
+            return source._core, None
+        source = source.rows()
     if isinstance(outputs, Sized) and len(outputs) == 0:
         raise ValueError("outputs= is empty: there is nothing to pack")
     rows = source._rows_of(outputs)
     return source.dataset._core, (_output_rows.cores(rows[0]), source._core, source._text())
+
+
+def opened(source: Any) -> Dataset | Samples:
+    """What is packed; opened, where paths name it."""
+    if isinstance(source, Mix):
+        raise _forebay.UnsupportedError("pack() of a mixture: pack each source, and mix the packs")
+    _refuse_what_holds_samples(source)
+    return source if isinstance(source, (Dataset, Samples)) else open_dataset(source)
 
 
 def _refuse_what_holds_samples(source: Any) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import decimal
 import functools
 import os
 import sys
@@ -27,8 +28,8 @@ except ImportError as _error:
 from . import _options
 from ._dataset import Dataset
 from ._dataset import open as open_dataset
-from ._pack import Pack, pack_task, pack_tasks
-from ._pipeline import pipeline
+from ._pack import Pack, opened, pack_task, pack_tasks
+from ._pipeline import Pipeline, _reopen
 from ._samples import Samples
 
 __all__ = ["pack"]
@@ -92,7 +93,7 @@ def pack(source: Any, to: Union[str, "os.PathLike[str]"], *, comm: Any = None, *
     ------
     What :func:`forebay.pack_task` raises, on the rank where it happens; RuntimeError with its message on the others.
     """
-    return _pack(lambda: source if isinstance(source, (Dataset, Samples)) else open_dataset(source), to, comm, options)
+    return _pack(lambda: opened(source), to, comm, options)
 
 
 def _pack(open_source: Callable[[], "Dataset | Samples"], to: Union[str, "os.PathLike[str]"], comm: Any, options: dict[str, Any]) -> Pack:
@@ -121,18 +122,37 @@ def _pack(open_source: Callable[[], "Dataset | Samples"], to: Union[str, "os.Pat
 
 # ---- python -m forebay.mpi ----
 
+_SHORT = {"to": "-t", "seed": "-s", "batch": "-b", "format": "-f", "columns": "-c", "outputs": "-o", "memory": "-m"}  # as of the command
+
+
+def _count(text: str) -> int:
+    try:
+        number = decimal.Decimal(text)
+        if 0 <= number < 1 << 64 and number == int(number):
+            return int(number)
+    except (ArithmeticError, ValueError):
+        pass
+    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number such as 1000, 1_000 or 1e6")
+
+
+def _words(name: str) -> list[str]:
+    return [*([_SHORT[name]] if name in _SHORT else []), "--" + name.replace("_", "-")]
+
 
 def _add(parser: argparse.ArgumentParser, option: dict[str, Any]) -> None:
-    word, kind = "--" + option["name"].replace("_", "-"), option["type"]
+    words, kind = _words(option["name"]), option["type"]
+    help_ = f"{option['help']} (default: {option['default']})".replace("%", "%%")
     if kind == "bool":
-        parser.add_argument(word, action="store_true", help=option["help"])
+        parser.add_argument(*words, action="store_true", help=option["help"])
     elif kind in ("texts", "paths"):
-        parser.add_argument(word, type=lambda text: text.split(","), metavar="NAMES", help=option["help"])
+        separator = "," if kind == "texts" else os.pathsep
+        parser.add_argument(*words, type=lambda text: text.split(separator), metavar="NAMES" if kind == "texts" else "DIRS", help=help_)
     elif kind == "choice":
-        parser.add_argument(word, choices=option["choices"], help=option["help"])
+        parser.add_argument(*words, choices=option["choices"], help=help_)
     else:
-        number = None if kind in ("text", "path", "bytes") else lambda text: int(float(text)) if "e" in text else int(text)
-        parser.add_argument(word, type=number, metavar="SIZE" if kind == "bytes" else "N" if number else "TEXT", help=option["help"])
+        is_number = kind not in ("text", "path", "bytes")
+        metavar = "SIZE" if kind == "bytes" else "N" if is_number else "TEXT"
+        parser.add_argument(*words, type=_count if is_number else None, metavar=metavar, help=help_)
 
 
 def _help(group: str, name: str) -> str:
@@ -151,13 +171,14 @@ def _parser() -> tuple[argparse.ArgumentParser, list[str], list[str]]:
     parser = argparse.ArgumentParser(prog="python -m forebay.mpi", description="Pack a data set by the ranks of an MPI job.", allow_abbrev=False)
     parser.add_argument("command", choices=["pack"])
     parser.add_argument("source", nargs="*", metavar="PATH")
-    parser.add_argument("--to", required=True, metavar="DIR", help="the folder to pack into")
-    parser.add_argument("--outputs", metavar="FILE", help="pack what this pipeline file gives, in place of rows: its data, samples and outputs")
+    parser.add_argument(*_words("to"), required=True, metavar="DIR", help="the folder to pack into")
+    parser.add_argument(*_words("outputs"), metavar="FILE", help="pack what this pipeline file gives, in place of rows: its data, samples and outputs")
     parser.add_argument("--split", metavar="NAME", help="of that file (default: what its section loader names)")
+    parser.add_argument("--set", action="append", metavar="KEY=VALUE", help="of that file: another value than its own; may be repeated")
     parser.add_argument("--axis", type=lambda text: int(text) if text.isdecimal() else text, metavar="AXIS", help=_help("open", "axis"))
     parser.add_argument("--dtype", type=_dtype, action="append", metavar="COLUMN=DTYPE", help=f"{_help('open', 'dtypes')}; may be repeated")
     parser.add_argument("--no-cache", action="store_true", help="neither read nor write the index cache")
-    names: dict[str, list[str]] = {"pack": [], "open": []}
+    names: dict[str, list[str]] = {"pack": [], "open": ["axis", "dtype"]}
     for group, found in names.items():
         for option in _options.table(group):
             taken = option["name"] in ("dry_run", "progress") or any(option["name"] in others for others in names.values())
@@ -167,28 +188,38 @@ def _parser() -> tuple[argparse.ArgumentParser, list[str], list[str]]:
     return parser, names["pack"], names["open"]
 
 
+def _source_of(parser: argparse.ArgumentParser, given: dict[str, Any], opening: dict[str, Any]) -> Callable[[], "Dataset | Samples"]:
+    """What the arguments name, to be opened; those that would be passed over are refused."""
+    paths, file = given["source"], given["outputs"]
+    cache_dir = "" if given["no_cache"] else opening.pop("cache_dir", None)
+    if bool(paths) == bool(file):
+        parser.error("give either paths, or --outputs with a pipeline file, which names its data")
+    if file and given["columns"]:
+        parser.error("--columns and --outputs both say what is packed: give one of them")
+    if not file and (given["split"] or given["set"]):
+        parser.error("--split and --set are of a pipeline file: --outputs pipeline.yaml")
+    described: str = file or (paths[0] if len(paths) == 1 and paths[0].endswith((".yaml", ".yml")) else "")
+    if described and opening:
+        word = _words(next(iter(opening)))[-1]
+        parser.error(f"{word} is for data files: {described!r} says itself how its data are opened, in its section data")
+    if "dtype" in opening:
+        opening["dtypes"] = dict(opening.pop("dtype"))
+
+    def read() -> Pipeline:
+        return _reopen(described, tuple(given["set"] or ()), cache_dir)
+
+    if described:
+        return lambda: read()._chosen(given["split"]) if file else read().dataset
+    return lambda: open_dataset(paths if len(paths) > 1 else paths[0], cache_dir=cache_dir, **opening)
+
+
 def _main() -> int:
     comm = _mpi.COMM_WORLD
     parser, of_pack, of_open = _parser()
     given = vars(parser.parse_intermixed_args())
-    paths, file = given["source"], given["outputs"]
-    if bool(paths) == bool(file):
-        parser.error("give either paths, or --outputs with a pipeline file, which names its data")
-    chosen = {name: given[name] for name in of_pack if given[name] not in (None, False)}
-    opening = {name: given[name] for name in of_open if given[name] not in (None, False)}
-    if given["axis"] is not None:
-        opening["axis"] = given["axis"]
-    if given["dtype"]:
-        opening["dtypes"] = dict(given["dtype"])
-    if given["no_cache"]:
-        opening["cache_dir"] = ""
-
-    def source() -> "Dataset | Samples":
-        if file is None:
-            return open_dataset(paths if len(paths) > 1 else paths[0], **opening)
-        opened = pipeline(file, cache_dir=opening.get("cache_dir"))
-        return opened._chosen(given["split"])
-
+    said = {name: value for name, value in given.items() if value is not None and value is not False}
+    chosen = {name: said[name] for name in of_pack if name in said}
+    source = _source_of(parser, given, {name: said[name] for name in of_open if name in said})
     try:
         done = _pack(source, given["to"], comm, chosen)
     except Exception as error:

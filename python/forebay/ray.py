@@ -21,9 +21,7 @@ except ImportError as _error:
     raise ImportError(f"forebay.ray needs Ray: {_error}. Install ray") from _error
 
 from ._dataset import Dataset
-from ._dataset import open as open_dataset
-from ._pack import Pack, PackTask, pack_task, pack_tasks
-from ._samples import Samples
+from ._pack import Pack, PackTask, opened, pack_task, pack_tasks
 from ._sizes import size_bytes
 from ._sources import progress_of
 
@@ -64,7 +62,7 @@ def pack(
     ------
     What :func:`forebay.pack_task` raises, as Ray hands it on.
     """
-    dataset = source if isinstance(source, (Dataset, Samples)) else open_dataset(source)
+    dataset = opened(source)
     folder, pickled = os.path.abspath(os.fspath(to)), pickle.dumps(dataset)
     memory = size_bytes(options.get("memory") or _TASK_BYTES, "memory")
     remote = _ray.remote(_run)
@@ -87,9 +85,8 @@ def pack(
             raise
         return _ray.get(list(rows))
 
-    plan = [task for task in pack_tasks(dataset, folder, **options) if task.phase == "plan"]
-    run(plan)
-    tasks = pack_tasks(dataset, folder, **options)  # as the plan has them: it may be an older one
+    run([PackTask("plan", 0, 1, rows=0, bytes_in=0, bytes_out=0, inputs=(), outputs=())])  # listing tasks without a plan would read the key here
+    tasks = pack_tasks(dataset, folder, **options)
     done: list[Pack] = []
     for phase, of_phase in itertools.groupby(tasks, lambda task: task.phase):
         done = run(list(of_phase)) if phase != "plan" else done

@@ -627,6 +627,89 @@ def test_ranks_of_mpi_open_as_the_command_does(tmp_path):
     assert "give either paths" in run([*pack, "--to", tmp_path / "no"], timeout=240).stderr
 
 
+# As much of mpi4py as one rank needs.
+ONE_RANK = """
+class Request:
+    @staticmethod
+    def waitall(requests): pass
+
+class Comm:
+    def Dup(self): return self
+    def Free(self): pass
+    def Get_rank(self): return 0
+    def Get_size(self): return 1
+    def iprobe(self, tag): return False
+    def allgather(self, value): return [value]
+
+COMM_WORLD = Comm()
+"""
+
+
+@pytest.fixture(scope="module")
+def one_rank(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("mpi")
+    (folder / "mpi4py").mkdir()
+    (folder / "mpi4py/__init__.py").touch()
+    (folder / "mpi4py/MPI.py").write_text(ONE_RANK)
+    return {**os.environ, "PYTHONPATH": str(folder)}
+
+
+def mpi(environment, *words):
+    return run([sys.executable, "-m", "forebay.mpi", "pack", "--no-cache", *words], env=environment)
+
+
+def test_the_commands_words_are_those_of_mpi(tmp_path, one_rank):
+    (tmp_path / "a.csv").write_text("x\n1\n2\n3\n")
+    (tmp_path / "b.csv").write_text("x\n5\n")
+    (tmp_path / "p.yaml").write_text("data: {paths: a.csv}\noutputs: {y: {columns: x, ops: [scale: 2.0]}}\n")
+    words = [tmp_path / "a.csv", "-t", tmp_path / "short", "-s", "1_0", "-b", "1E0", "-f", "parquet", "-c", "x", "-m", "64MiB", "--rows-per-file", "2e0"]
+    done = mpi(one_rank, *words)
+    assert done.returncode == 0, done.stderr
+    made_of = json.loads((tmp_path / "short/_pack.json").read_text())
+    assert (made_of["seed"], made_of["batch"], made_of["rows_per_file"], made_of["format"]) == (10, 1, 2, "parquet")
+    done = mpi(one_rank, tmp_path / "p.yaml", "--to", tmp_path / "rows")
+    assert done.returncode == 0, done.stderr
+    assert sorted(read(tmp_path / "rows")["x"].to_pylist()) == [1, 2, 3]
+    done = mpi(one_rank, "-o", tmp_path / "p.yaml", "--to", tmp_path / "set", "--set", f"data.paths={tmp_path}/b.csv", "--set", "outputs.y.ops=[scale: 3.0]")
+    assert done.returncode == 0, done.stderr
+    assert read(tmp_path / "set")["y"].to_pylist() == [15.0]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-o", "p.yaml", "--stored-values"], "--stored-values is for data files: 'p.yaml' says itself how its data are opened"),
+        (["-o", "p.yaml", "--axis", "0"], "--axis is for data files"),
+        (["-o", "p.yaml", "--dtype", "x=str"], "--dtype is for data files"),
+        (["p.yaml", "--io", "threads"], "--io is for data files"),
+        (["-o", "p.yaml", "--columns", "x"], "--columns and --outputs both say what is packed"),
+        (["a.csv", "--set", "loader.seed=1"], "--split and --set are of a pipeline file"),
+        (["a.csv", "--split", "train"], "--split and --set are of a pipeline file"),
+        (["a.csv", "--rows-per-file", "1.5"], "'1.5' is not a whole number such as 1000, 1_000 or 1e6"),
+        (["a.csv", "--rows-per-file", "many"], "'many' is not a whole number"),
+        (["a.csv", "--batch", "0"], "batch"),
+    ],
+)
+def test_what_mpi_would_pass_over_is_refused(tmp_path, monkeypatch, one_rank, words, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    (tmp_path / "p.yaml").write_text("data: {paths: a.csv}\noutputs: {y: {columns: x}}\n")
+    done = mpi(one_rank, "--to", "out", *words)
+    assert done.returncode != 0 and said in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_mpi_names_what_holds_samples(tmp_path, one_rank):
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    (tmp_path / "p.yaml").write_text("data: {paths: a.csv}\noutputs: {y: {columns: x}}\n")
+    assert "--cache-dir" in mpi(one_rank, "--help").stdout
+    program = f"import forebay as fb, forebay.mpi; forebay.mpi.pack(fb.pipeline({str(tmp_path / 'p.yaml')!r}), 'out')"
+    with pytest.raises(TypeError, match="pack.. of a pipeline"):
+        fb.pack(fb.pipeline(tmp_path / "p.yaml"), "out")
+    done = run([sys.executable, "-c", program], env=one_rank)
+    assert "TypeError: pack() of a pipeline: pack its samples" in done.stderr
+
+
 @needs_mpi
 def test_what_one_rank_finds_ends_all_with_its_message(source, tmp_path):
     src = tmp_path / "src"

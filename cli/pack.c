@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char *const shuffles[] = {"full", "none", NULL}, *const formats[] = {"arrow", "parquet", "hdf5", NULL},
                          *const codecs[] = {"auto", "none", "lz4", "zstd", "snappy", "gzip", NULL},
@@ -27,7 +28,8 @@ static const cli_option options[] = {
      "pack what this pipeline file gives, in place of rows: its data, samples and outputs", NULL},
     {"split", 0, CLI_TEXT, offsetof(pack_options, split), "NAME", "of that file (default: what its section loader names)", NULL},
     {"set", 0, CLI_EACH, offsetof(pack_options, set), "KEY=VALUE", "of that file: another value than its own: data.paths=other/", NULL},
-    {"memory", 'm', CLI_SIZE, offsetof(pack_options, memory), "SIZE", "what packing may hold (default: half of what is free)", NULL},
+    {"memory", 'm', CLI_SIZE, offsetof(pack_options, memory), "SIZE",
+     "what packing may hold (default: half of what the process may take; of a task 4GiB)", NULL},
     {"threads", 0, CLI_COUNT, offsetof(pack_options, threads), "N", "tasks at a time (default: the CPUs)", NULL},
     {"verify", 0, CLI_FLAG, offsetof(pack_options, verify), NULL, "read both again, and compare the hashes of their rows", NULL},
     {"dry-run", 0, CLI_FLAG, offsetof(pack_options, dry_run), NULL, "say sizes, passes and time, and leave nothing behind", NULL},
@@ -37,21 +39,16 @@ static const cli_option options[] = {
     CLI_SOURCE_OPTIONS(pack_options),
 };
 
-typedef struct progress {
-    double begun;
-    uint64_t first; /* what was done already when it began */
-    bool running;
-} progress;
-
 static void show_progress(void *user, uint64_t done, uint64_t total, const char *what)
 {
-    progress *p = user;
+    pack_progress *p = user;
     const double now = cli_now();
-    if (!p->running)
-        *p = (progress){now, done, true};
-    const double rate = now > p->begun ? (double)(done - p->first) / (now - p->begun) : 0;
-    if (rate > 0)
-        cli_progress("%s: %d %%, %srows/s, %s left", what, (int)(100.0 * (double)done / (double)(total ? total : 1)), cli_rate(rate),
+    if (!p->doing)
+        *p = (pack_progress){now, done, what};
+    p->doing = what;
+    const double rate = now > p->begun && done > p->first ? (double)(done - p->first) / (now - p->begun) : 0;
+    if (rate > 0 && done <= total)
+        cli_progress("%s: %d %%, %srows/s, %s left", what, (int)(100.0 * (double)done / (double)total), cli_rate(rate),
                      cli_seconds((double)(total - done) / rate));
     else
         cli_progress("%s", what);
@@ -108,56 +105,84 @@ static void print_note(const fby_pack_info *info)
 
 static json_t *pack_json(const pack_options *o, const fby_pack_info *info, double seconds)
 {
+    json_t *bytes = info->expected_bytes ? json_integer((json_int_t)info->expected_bytes) : json_null();
     json_t *expected = info->expected_ns ? json_real(1e-9 * (double)info->expected_ns) : json_null();
-    return json_pack("{s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:b, s:s, s:o, s:I, s:o, s:o, s:o, s:f}",
-                     "command", "pack", "forebay", fby_version(), "to", o->to, "dry_run", (int)o->dry_run, "rows", (json_int_t)info->rows,
-                     "files", (json_int_t)info->files, "rows_per_file", (json_int_t)info->rows_per_file, "batch",
+    return json_pack("{s:s, s:s, s:o, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:b, s:s, s:o, s:o, s:o, s:o, s:o, s:f}",
+                     "command", "pack", "forebay", fby_version(), "to", cli_json_text(o->to), "dry_run", (int)o->dry_run, "rows",
+                     (json_int_t)info->rows, "files", (json_int_t)info->files, "rows_per_file", (json_int_t)info->rows_per_file, "batch",
                      (json_int_t)info->batch_rows, "source_bytes", (json_int_t)info->source_bytes, "decoded_bytes",
                      (json_int_t)info->decoded_bytes, "scratch_bytes", (json_int_t)info->scratch_bytes, "written_bytes",
                      (json_int_t)info->written_bytes, "passes", (int)info->passes, "buckets", (int)info->buckets, "resumed",
                      (int)info->resumed, "verified", (int)info->verified, "source_contents", info->contents, "rows_hash",
-                     info->verified ? json_string(info->rows_hash) : json_null(), "expected_bytes", (json_int_t)info->expected_bytes,
-                     "expected_seconds", expected, "keys", o->by ? json_integer((json_int_t)info->keys) : json_null(), "note",
-                     *info->note ? json_string(info->note) : json_null(), "seconds", seconds);
+                     info->verified ? json_string(info->rows_hash) : json_null(), "expected_bytes", bytes, "expected_seconds", expected,
+                     "keys", o->by ? json_integer((json_int_t)info->keys) : json_null(), "note",
+                     *info->note ? cli_json_text(info->note) : json_null(), "seconds", seconds);
 }
 
-/* The key is at fault, not a column that could be left out: src/pack/keys.c begins so. */
-static bool is_about_the_key(const fby_error *err) { return strncmp(err->message, "the key '", 9) == 0; }
+static bool is_doing(const pack_progress *shown, const char *what) { return shown->doing && strcmp(shown->doing, what) == 0; }
 
-/* Files that disagree about a column: src/pack/differences.c says so. */
-static bool is_about_meaning(const fby_error *err) { return strstr(err->message, "would mean two things") != NULL; }
+/* The source is another one than that of the plan, or changed while it was read, and the plan is of what it was. */
+static int changed_error(const pack_options *o, const fby_error *err)
+{
+    struct stat st;
+    cli_text work = {0}, hint = {0};
+    cli_text_addf(&work, "%s/.forebay-pack", o->to);
+    cli_text_addf(&hint, "remove '%s', which is of the source as it was, and run the command again", cli_text_str(&work));
+    const bool begun = lstat(cli_text_str(&work), &st) == 0;
+    const int code = cli_error(CLI_FAILED, begun ? cli_text_str(&hint) : "run the command again, with another --to if the pack is finished",
+                               "%s", err->message);
+    cli_text_free(&work);
+    cli_text_free(&hint);
+    return code;
+}
+
+/* Data that cannot be written, or, as --verify has found, were not. */
+static const char *data_hint(const pack_options *o, const pack_progress *shown)
+{
+    if (is_doing(shown, "verifying"))
+        return NULL; /* the message says which folder is to be removed */
+    if (is_doing(shown, "reading the key"))
+        return "--outputs FILE, a pipeline file with the key among its outputs: there a null text is empty, and fill_missing gives a "
+               "number";
+    return o->outputs ? "outputs without that column, or --format arrow" : "--columns without that column, or --format arrow";
+}
+
+static const char *unsupported_hint(const pack_options *o, const pack_progress *shown)
+{
+    if (o->outputs || is_doing(shown, "reading the key"))
+        return NULL;
+    return o->by ? "another --by, if it is about the key; else --format arrow, or --columns without it"
+                 : "--format arrow, or --columns without it";
+}
 
 /* Where another option than those of loading is the way out. */
-int pack_error(const pack_options *o, const fby_error *err)
+int pack_error(const pack_options *o, const pack_progress *shown, const fby_error *err)
 {
+    const char *hint = NULL;
     switch (err->code) {
-    case FBY_E_BUDGET: return cli_error(CLI_FAILED, "a larger --memory", "%s", err->message);
-    case FBY_E_DATA:
-        if (o->by && is_about_the_key(err))
-            return cli_error(CLI_FAILED,
-                             "--outputs FILE, a pipeline file with the key among its outputs: there a null text is empty, and fill_missing "
-                             "gives a number",
-                             "%s", err->message);
-        return cli_error(CLI_FAILED,
-                         o->outputs ? "outputs without that column, or --format arrow; what --verify finds: pack again"
-                                    : "--columns without that column, or --format arrow; what --verify finds: pack again",
-                         "%s", err->message);
-    case FBY_E_UNSUPPORTED:
-        return cli_error(CLI_FAILED, o->outputs || is_about_the_key(err) ? NULL : "--format arrow, or --columns without it", "%s",
-                         err->message);
+    case FBY_E_ARG: return cli_error(CLI_USAGE, NULL, "%s", err->message); /* of folders and options that do not fit, and says what would */
+    case FBY_E_BUDGET: hint = "a larger --memory"; break;
+    case FBY_E_DATA: hint = data_hint(o, shown); break;
+    case FBY_E_UNSUPPORTED: hint = unsupported_hint(o, shown); break;
+    case FBY_E_CHANGED: return changed_error(o, err);
+    case FBY_E_FORMAT:
+        hint =
+            "remove what is named, if it lies in .forebay-pack: it is made again; restore a file of the source, or leave it out for now by "
+            "naming the others";
+        break;
     case FBY_E_SCHEMA:
-        if (is_about_meaning(err))
-            return cli_error(CLI_FAILED,
-                             strstr(err->message, "units=first")
-                                 ? "--units first, if both mean the same; --columns without it; or --outputs FILE, a pipeline file with it"
-                                 : "--columns without it, or --outputs FILE, a pipeline file with it among its outputs",
-                             "%s", err->message);
-        return cli_library_error(err);
+        if (!is_doing(shown, "comparing files"))
+            return cli_library_error(err);
+        hint = o->units == FBY_PACK_UNITS_SAME ? "--units first, if both mean the same and it is about units; --columns without it; or "
+                                                 "--outputs FILE, a pipeline file with it"
+                                               : "--columns without it, or --outputs FILE, a pipeline file with it among its outputs";
+        break;
     default: return cli_library_error(err);
     }
+    return cli_error(CLI_FAILED, hint, "%s", err->message);
 }
 
-static fby_pack_opts opts_of(const pack_options *o, progress *shown)
+static fby_pack_opts opts_of(const pack_options *o, pack_progress *shown)
 {
     return (fby_pack_opts){.size = sizeof(fby_pack_opts),
                            .shuffle = (fby_pack_shuffle)o->shuffle,
@@ -188,13 +213,13 @@ static int make(fby_dataset *ds, const pack_options *o, const fby_pack_opts *opt
     *seconds = cli_now() - begun;
     cli_progress_end();
     if (status != FBY_OK)
-        return pack_error(o, &err);
+        return pack_error(o, opts->progress_user, &err);
     return o->source.json ? cli_print_json(pack_json(o, info, *seconds), 17) : CLI_CONTINUE;
 }
 
 static int pack(fby_dataset *ds, const pack_options *o, const fby_loader_opts *loader, const char *text)
 {
-    progress shown = {.running = false};
+    pack_progress shown = {.doing = NULL};
     fby_pack_opts opts = opts_of(o, &shown);
     fby_pack_info info = {.size = sizeof info};
     double seconds;
@@ -279,8 +304,9 @@ const cli_command cli_pack = {
         "large the pack would be and about how long it would take.\n"
         "--outputs packs samples in place of rows: those of a pipeline file, with an output a column, ready to train. What would be\n"
         "drawn anew in every epoch is refused.\n"
-        "On several machines: --tasks lists the tasks of the pack, in the order of its phases: plan, scatter, write, finish. Those of a\n"
-        "phase run anywhere and in any order, by --task, when those before it have ended. --memory is then a task's (default: 4GiB).\n"
+        "On several machines: --tasks lists the tasks of the pack, in the order of its phases: plan, scatter, write, verify where it\n"
+        "is asked for, finish. Those of a phase run anywhere and in any order, by --task, when those before it have ended. --memory\n"
+        "is then a task's (default: 4GiB).\n"
         "--slurm prints a script of sbatch calls, to which its arguments are handed on; mpirun -n N python -m forebay.mpi pack runs\n"
         "the same tasks. --tasks --json: {command, forebay, to, tasks: [{phase, k, n, rows, bytes_in, bytes_out, inputs, outputs}]}.\n",
     .options = options,

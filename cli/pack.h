@@ -22,8 +22,15 @@ typedef struct pack_options {
     cli_source source;
 } pack_options;
 
+/** What the library has said of its progress: progress_user of its options. */
+typedef struct pack_progress {
+    double begun;
+    uint64_t first;    /* what was done already when it began */
+    const char *doing; /* NULL: nothing yet */
+} pack_progress;
+
 /** Prints it; returns the code to exit with. pack.c */
-int pack_error(const pack_options *o, const fby_error *err);
+int pack_error(const pack_options *o, const pack_progress *shown, const fby_error *err);
 
 /* pack_tasks.c. Each returns the code to exit with. */
 

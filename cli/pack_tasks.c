@@ -38,7 +38,7 @@ static json_t *names_json(const char *const *names, size_t n)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++)
-        (void)json_array_append_new(list, json_string(names[i])); /* one that is no UTF-8 is left out */
+        (void)json_array_append_new(list, cli_json_text(names[i]));
     return list;
 }
 
@@ -124,13 +124,14 @@ int pack_list_tasks(fby_dataset *ds, const pack_options *o, const fby_pack_opts 
     int code = CLI_OK;
     if (status != FBY_OK) {
         json_decref(l.tasks);
-        code = pack_error(o, &err);
+        code = pack_error(o, opts->progress_user, &err);
     } else if (o->slurm) {
         print_script(&l);
         json_decref(l.tasks);
     } else if (l.tasks) {
-        code = cli_print_json(json_pack("{s:s, s:s, s:s, s:o}", "command", "pack", "forebay", fby_version(), "to", o->to, "tasks", l.tasks),
-                              17);
+        code = cli_print_json(
+            json_pack("{s:s, s:s, s:o, s:o}", "command", "pack", "forebay", fby_version(), "to", cli_json_text(o->to), "tasks", l.tasks),
+            17);
     } else {
         cli_table_print(&l.table, stdout);
     }

@@ -45,8 +45,8 @@ class Pack(NamedTuple):
     """With `dry_run`, about, of the pack's files."""
     expected_seconds: float | None
     """With `dry_run`, about, that packing takes; None where the folder cannot be written."""
-    keys: int
-    """With `by`, how many values the key has; else 0."""
+    keys: int | None
+    """With `by`, how many values the key has."""
     note: str | None
     """Columns that no reader has and so are not packed; what the source's files say of themselves and their columns, and the pack does not: they do not
     say the same, or a pack cannot. With ``units="first"``, units that are the first file's alone."""

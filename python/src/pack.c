@@ -1,18 +1,20 @@
 /* pack(): a data set written anew, and the tasks it is made by. forebay/_pack.py makes them readable. */
 #include "module.h"
 
-static PyObject *info_dict(const fby_pack_info *info)
+/* by_key: without one, there is no number of its values. */
+static PyObject *info_dict(const fby_pack_info *info, bool by_key)
 {
     PyObject *bytes = info->expected_bytes ? PyLong_FromUnsignedLongLong(info->expected_bytes) : Py_NewRef(Py_None);
     PyObject *seconds = info->expected_ns ? PyFloat_FromDouble(1e-9 * (double)info->expected_ns) : Py_NewRef(Py_None);
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:I,s:O,s:s,s:z,s:N,s:N,s:K,s:z}", "rows", (unsigned long long)info->rows,
+    PyObject *keys = by_key ? PyLong_FromUnsignedLongLong(info->keys) : Py_NewRef(Py_None);
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:I,s:O,s:s,s:z,s:N,s:N,s:N,s:z}", "rows", (unsigned long long)info->rows,
                          "files", (unsigned long long)info->files, "rows_per_file", (unsigned long long)info->rows_per_file, "batch",
                          (unsigned long long)info->batch_rows, "source_bytes", (unsigned long long)info->source_bytes, "decoded_bytes",
                          (unsigned long long)info->decoded_bytes, "scratch_bytes", (unsigned long long)info->scratch_bytes, "written_bytes",
                          (unsigned long long)info->written_bytes, "passes", (unsigned)info->passes, "buckets", (unsigned)info->buckets,
                          "resumed", info->resumed ? Py_True : Py_False, "source_contents", info->contents, "rows_hash",
-                         info->verified ? info->rows_hash : NULL, "expected_bytes", bytes, "expected_seconds", seconds, "keys",
-                         (unsigned long long)info->keys, "note", *info->note ? info->note : NULL);
+                         info->verified ? info->rows_hash : NULL, "expected_bytes", bytes, "expected_seconds", seconds, "keys", keys,
+                         "note", *info->note ? info->note : NULL);
 }
 
 /* What a call about a pack is given. */
@@ -81,7 +83,7 @@ static PyObject *run(fbpy_state *state, call *c, const char *task, unsigned long
     fbpy_wait_end(&wait);
     if (c->progress.failed)
         return NULL;
-    return status == FBY_OK ? info_dict(&info) : fbpy_raise(state, status, &err);
+    return status == FBY_OK ? info_dict(&info, c->opts.by) : fbpy_raise(state, status, &err);
 }
 
 static PyObject *pack(PyObject *module, PyObject *args)

@@ -131,7 +131,7 @@ def test_a_dry_run_expects_the_size_and_about_the_time(tmp_path, format, codec):
     took = time.monotonic() - began
     assert plan.expected_bytes == pytest.approx(done.written_bytes, rel=0.1)
     assert took / 8 < plan.expected_seconds < 8 * took  # on machines that do other things, too
-    assert done.expected_bytes is None and done.expected_seconds is None
+    assert done.expected_bytes is None and done.expected_seconds is None and done.keys is None
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "src"]
 
 

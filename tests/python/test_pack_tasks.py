@@ -554,6 +554,55 @@ def test_the_commands_words_for_tasks(source, tmp_path):
     assert early.returncode == 2 and "run task plan:0 first" in early.stderr
 
 
+@needs_cli
+def test_what_the_command_proposes_leads_on(tmp_path):
+    src, out = write(floats(50_000), tmp_path / "src", row_group_size=5_000), tmp_path / "out"
+    command = [CLI, "pack", src, "--to", out, "--no-cache"]
+
+    def said(*words, code=1):
+        done = run([*command, *words])
+        assert done.returncode == code and "--help" not in done.stderr, done.stderr
+        return done.stderr.partition("  try: ")[2]
+
+    assert run([*command, "--task", "plan:0"]).returncode == 0
+    os.utime(src / "1.arrow", (1, 1))
+    assert said() == f"remove '{out}/.forebay-pack', which is of the source as it was, and run the command again\n"
+    shutil.rmtree(out / ".forebay-pack")
+    for task in ("plan:0", "scatter:0"):
+        assert run([*command, "--task", task]).returncode == 0
+    scatter = out / ".forebay-pack/scatter-00000"
+    data = bytearray(scatter.read_bytes())
+    data[len(data) // 4] ^= 1
+    scatter.write_bytes(data)
+    assert said().startswith("remove what is named, if it lies in .forebay-pack: it is made again")
+    scatter.unlink()
+    assert run(command).returncode == 0
+    assert said(code=2) == ""  # a finished pack: the message says what there is to do
+    assert said("--codec", "gzip", code=2) == ""
+
+
+@needs_cli
+def test_the_command_proposes_no_columns_where_it_is_not_about_them(source, tmp_path):
+    out, given = tmp_path / "out", {**OPTIONS, "verify": True}
+    _, parts = written(source, out, given)
+    parts[1].write_bytes(parts[2].read_bytes())
+    done = run([CLI, "pack", source, "--to", out, "--no-cache", *FLAGS, "--verify"])
+    assert done.returncode == 1 and "does not hold the rows of its source" in done.stderr and "try:" not in done.stderr
+
+
+@needs_cli
+def test_a_target_that_is_no_utf8_is_said_in_json(tmp_path):
+    write(floats(100), tmp_path / "src")
+    target = os.fsencode(tmp_path) + b"/\xff"
+    command = [CLI, "pack", tmp_path / "src", "--no-cache", "--json", "--to"]
+    for words in (["--tasks"], []):
+        done = subprocess.run([*map(os.fsencode, command), target, *map(os.fsencode, words)], capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+        said = json.loads(done.stdout)
+        assert said["to"].startswith(str(tmp_path)) and said["to"].endswith("xff")
+    assert said["expected_bytes"] is None and said["keys"] is None, "as in Python"
+
+
 SBATCH = """#!/bin/sh
 # As much of Slurm's sbatch as the script needs: jobs run at once, one after the other.
 for word in "$@"; do

@@ -137,20 +137,27 @@ static int changed_error(const pack_options *o, const fby_error *err)
 }
 
 /* Data that cannot be written, or, as --verify has found, were not. */
-static const char *data_hint(const pack_options *o, const pack_progress *shown)
+static int data_error(const pack_options *o, const pack_progress *shown, const fby_error *err)
 {
-    if (is_doing(shown, "verifying"))
-        return NULL; /* the message says which folder is to be removed */
+    const char *hint = NULL;
     if (is_doing(shown, "reading the key"))
-        return "--outputs FILE, a pipeline file with the key among its outputs: there a null text is empty, and fill_missing gives a "
-               "number";
-    return o->outputs ? "outputs without that column, or --format arrow" : "--columns without that column, or --format arrow";
+        hint =
+            "--outputs FILE, a pipeline file with the key among its outputs: there a null text is empty, and fill_missing gives a number";
+    else if (is_doing(shown, "verifying"))
+        hint = NULL; /* the message says which folder is to be removed */
+    else if (o->format == FBY_PACK_HDF5)
+        hint = o->outputs ? "outputs without that column, or --format arrow" : "--columns without that column, or --format arrow";
+    else
+        return o->outputs ? cli_pipeline_error(err) : cli_library_error(err);
+    return cli_error(CLI_FAILED, hint, "%s", err->message);
 }
 
 static const char *unsupported_hint(const pack_options *o, const pack_progress *shown)
 {
     if (o->outputs || is_doing(shown, "reading the key"))
         return NULL;
+    if (o->format == FBY_PACK_ARROW)
+        return o->by ? NULL : "--columns without it";
     return o->by ? "another --by, if it is about the key; else --format arrow, or --columns without it"
                  : "--format arrow, or --columns without it";
 }
@@ -162,7 +169,7 @@ int pack_error(const pack_options *o, const pack_progress *shown, const fby_erro
     switch (err->code) {
     case FBY_E_ARG: return cli_error(CLI_USAGE, NULL, "%s", err->message); /* of folders and options that do not fit, and says what would */
     case FBY_E_BUDGET: hint = "a larger --memory"; break;
-    case FBY_E_DATA: hint = data_hint(o, shown); break;
+    case FBY_E_DATA: return data_error(o, shown, err);
     case FBY_E_UNSUPPORTED: hint = unsupported_hint(o, shown); break;
     case FBY_E_CHANGED: return changed_error(o, err);
     case FBY_E_FORMAT:

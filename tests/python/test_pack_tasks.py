@@ -588,6 +588,9 @@ def test_the_command_proposes_no_columns_where_it_is_not_about_them(source, tmp_
     parts[1].write_bytes(parts[2].read_bytes())
     done = run([CLI, "pack", source, "--to", out, "--no-cache", *FLAGS, "--verify"])
     assert done.returncode == 1 and "does not hold the rows of its source" in done.stderr and "try:" not in done.stderr
+    (tmp_path / "a.csv").write_text("x\n1\nmany\n")
+    done = run([CLI, "pack", tmp_path / "a.csv", "--to", tmp_path / "csv", "--no-cache", "--dtype", "x=int64"])
+    assert done.returncode == 1 and "'many'" in done.stderr and "--dtype" in done.stderr and "--format arrow" not in done.stderr, done.stderr
 
 
 @needs_cli

@@ -1,51 +1,33 @@
-"""Packing task by task: in any order, twice, by processes at once, killed, by MPI, Ray and Slurm's arrays: the bytes are those of one process."""
+"""Packing task by task: in any order, twice, by processes at once, killed: the bytes are those of one process."""
 
-import fcntl
-import importlib.util
 import json
 import os
 import pathlib
 import random
 import shutil
 import signal
-import stat
 import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import h5py
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import forebay as fb
 from forebay import _forebay
-from pack_cases import contents, every_type, floats, read, write
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-CLI = pathlib.Path(os.environ.get("FOREBAY_CLI", ROOT / "build/forebay"))
-needs_cli = pytest.mark.skipif(not CLI.exists(), reason=f"no command at {CLI}: run make, or set FOREBAY_CLI")
-
-OPTIONS = {"seed": 5, "memory": "16MiB", "batch": 500, "rows_per_file": 20_000}
-FLAGS = ["--seed", "5", "--memory", "16MiB", "--batch", "500", "--rows-per-file", "20000"]
+from pack_cases import contents, every_type, floats, write
+from pack_task_cases import CLI, FLAGS, OPTIONS, by_phase, make_source, make_whole, needs_cli, run, run_all
 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    return write(floats(300_000, columns=10), tmp_path_factory.mktemp("tasks") / "src", row_group_size=4_000)
+    return make_source(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def whole(source, tmp_path_factory):
-    """The bytes of one process, whose memory and threads are other ones."""
-    out = tmp_path_factory.mktemp("whole") / "out"
-    fb.pack(source, out, **{**OPTIONS, "memory": "1GiB", "threads": 3})
-    return contents(out)
-
-
-def by_phase(tasks):
-    return [[task for task in tasks if task.phase == phase] for phase in ("plan", "scatter", "write", "verify", "finish")]
+    return make_whole(source, tmp_path_factory)
 
 
 # ---- the graph ----
@@ -214,11 +196,6 @@ def written(source, out, given):
     return verifies, sorted((out / ".forebay-pack").glob("part-*"))
 
 
-def run_all(source, out, tasks, given):
-    for task in tasks:
-        fb.pack_task(source, out, task, **given)
-
-
 def refused(source, out, given):
     with pytest.raises(fb.DataError, match="does not hold the rows of its source"):
         fb.pack_task(source, out, "finish:0", **given)
@@ -293,39 +270,6 @@ def test_a_task_is_resumed_where_some_of_it_was_complete(source, tmp_path):
             assert not fb.pack_task(source, out, task, **OPTIONS).resumed, task.name
             assert fb.pack_task(source, out, task, **OPTIONS).resumed, task.name
     assert all(fb.pack_task(source, out, task, **OPTIONS).resumed for task in tasks)
-
-
-def test_what_a_killed_run_of_a_task_was_writing_is_removed_by_the_next(source, tmp_path):
-    out = tmp_path / "out"
-    work = out / ".forebay-pack"
-    plan, scatter, write_, *_ = by_phase(fb.pack_tasks(source, out, **OPTIONS))
-    run_all(source, out, plan, OPTIONS)
-    left = [work / f"{name}.{i:016x}.new" for i, name in enumerate(["scatter-00000", "scatter-00000", "scatter-00001", "part-00000.arrow"])]
-    for path in left:
-        path.write_bytes(b"some of it")
-    with left[1].open("rb") as file:  # as another run that is at work
-        fcntl.flock(file, fcntl.LOCK_EX)
-        fb.pack_task(source, out, scatter[0], **OPTIONS)
-        assert sorted(work.glob("*.new")) == sorted(left[1:])
-    run_all(source, out, scatter[1:] + write_, OPTIONS)
-    assert sorted(work.glob("*.new")) == left[1:2]
-    fb.pack_task(source, out, scatter[0], **OPTIONS)
-    assert not list(work.glob("*.new"))
-
-
-def test_a_file_that_is_being_written_is_locked(tmp_path):
-    src = write(floats(2_000_000, columns=20), tmp_path / "src", row_group_size=4_000)
-    out, seen = tmp_path / "out", []
-    fb.pack_task(src, out, "plan:0", memory="512MiB")
-
-    def look(done, total, what):
-        for path in (out / ".forebay-pack").glob("*.new"):
-            with path.open("rb") as file, pytest.raises(BlockingIOError):
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            seen.append(path.name)
-
-    fb.pack_task(src, out, "scatter:0", memory="512MiB", progress=look)  # it takes longer than 0.1 s, after which progress is said again
-    assert seen
 
 
 def test_progress_of_a_task_is_of_its_own_rows(tmp_path):
@@ -420,85 +364,7 @@ def test_a_source_that_changed_since_the_plan_is_refused_by_every_task(tmp_path)
         fb.pack_task(src, tmp_path / "out", "scatter:0", batch=100)
 
 
-@pytest.mark.parametrize("kind", ["pipe", "dangling", "link", "empty", "folder"])
-def test_what_has_the_name_of_a_file_and_is_none_is_replaced_or_named(source, tmp_path, whole, kind):
-    out = tmp_path / "out"
-    part = out / ".forebay-pack/part-00000.arrow"
-    _, scatter, write_, *_ = by_phase(fb.pack_tasks(source, out, **OPTIONS))
-
-    def place():
-        if kind == "pipe":
-            os.mkfifo(part)
-        elif kind in ("dangling", "link"):
-            part.symlink_to(source / "0.arrow" if kind == "link" else tmp_path / "nothing")
-        elif kind == "empty":
-            part.touch()
-        else:
-            part.mkdir()
-
-    for task in ["plan:0", *scatter, *write_[1:]]:
-        fb.pack_task(source, out, task, **OPTIONS)
-    place()
-    with pytest.raises(ValueError, match="run task write:0 first"):
-        fb.pack_task(source, out, "finish:0", **OPTIONS)
-    if kind == "folder":
-        with pytest.raises(OSError, match=r"part-00000\.arrow'.*directory"):
-            fb.pack_task(source, out, write_[0], **OPTIONS)
-        part.rmdir()
-    fb.pack_task(source, out, write_[0], **OPTIONS)
-    fb.pack_task(source, out, "finish:0", **OPTIONS)
-    assert contents(out) == whole and not any(p.is_symlink() for p in out.iterdir())
-
-
-def test_only_files_of_an_unfinished_pack_may_lie_beside_it(source, tmp_path, whole):
-    out = tmp_path / "out"
-    tasks = fb.pack_tasks(source, out, **OPTIONS)
-    for task in tasks[:-1]:
-        fb.pack_task(source, out, task, **OPTIONS)
-    for name in ("part-old.arrow", "part-00000.parquet", "part-99999.arrow", "_pack.json", "notes.txt"):
-        (out / name).touch()
-        for again in (lambda: fb.pack_task(source, out, "finish:0", **OPTIONS), lambda: fb.pack(source, out, **OPTIONS)):
-            with pytest.raises(ValueError, match=f"holds '{name}', which is not of the unfinished pack there: remove it"):
-                again()
-        (out / name).unlink()
-    (out / ".forebay-pack/part-00001.arrow").rename(out / "part-00001.arrow")  # as finish leaves it when it is stopped
-    fb.pack_task(source, out, "finish:0", **OPTIONS)
-    assert contents(out) == whole
-
-
-def test_a_manifest_of_another_pack_ends_none(source, tmp_path):
-    out = tmp_path / "out"
-    tasks = fb.pack_tasks(source, out, **OPTIONS)
-    for task in tasks[:3]:
-        fb.pack_task(source, out, task, **OPTIONS)
-    fb.pack(source, tmp_path / "other", **{**OPTIONS, "seed": 6})
-    shutil.copy(tmp_path / "other/_pack.json", out)
-    for again in (lambda: fb.pack_task(source, out, tasks[3], **OPTIONS), lambda: fb.pack(source, out, **OPTIONS)):
-        with pytest.raises(ValueError, match='finished pack with other options: it has "seed": 6, and this one "seed": 5'):
-            again()
-    assert (out / ".forebay-pack/scatter-00000").exists()
-
-
-def test_no_task_follows_a_link_in_place_of_the_work_folder(source, tmp_path):
-    out, moved = tmp_path / "out", tmp_path / "moved"
-    tasks = fb.pack_tasks(source, out, **OPTIONS)
-    for task in tasks[:-1]:
-        fb.pack_task(source, out, task, **OPTIONS)
-    (out / ".forebay-pack").rename(moved)
-    (out / ".forebay-pack").symlink_to(moved)
-    (moved / "letter.txt").write_text("mine")
-    before = sorted(p.name for p in moved.iterdir())
-    for task in tasks:
-        with pytest.raises(ValueError, match=r"\.forebay-pack' is no folder, but a link"):
-            fb.pack_task(source, out, task, **OPTIONS)
-    assert sorted(p.name for p in moved.iterdir()) == before
-
-
 # ---- several processes ----
-
-
-def run(arguments, **options):
-    return subprocess.run([str(word) for word in arguments], capture_output=True, text=True, check=False, **options)
 
 
 @needs_cli
@@ -604,226 +470,6 @@ def test_a_target_that_is_no_utf8_is_said_in_json(tmp_path):
         said = json.loads(done.stdout)
         assert said["to"].startswith(str(tmp_path)) and said["to"].endswith("xff")
     assert said["expected_bytes"] is None and said["keys"] is None, "as in Python"
-
-
-SBATCH = """#!/bin/sh
-# As much of Slurm's sbatch as the script needs: jobs run at once, one after the other.
-for word in "$@"; do
-    case "$word" in
-        --array=*) last=${word#--array=0-} ;;
-        --dependency=afterok:*) test -e "$JOBS/${word#--dependency=afterok:}.ended" || exit 3 ;;
-        --partition=*) echo "$word" >> "$JOBS/partitions" ;;
-    esac
-done
-number=$(ls "$JOBS" | grep -c ended)
-cat > "$JOBS/$number.sh"
-for k in $(seq 0 "$last"); do
-    SLURM_ARRAY_TASK_ID=$k sh "$JOBS/$number.sh" > "$JOBS/$number.log" 2>&1 || exit 4
-done
-touch "$JOBS/$number.ended"
-echo "$number"
-"""
-
-
-@needs_cli
-def test_the_script_for_slurm_runs_all_tasks_in_dependent_jobs(source, tmp_path, whole):
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "jobs").mkdir()
-    (tmp_path / "bin/forebay").symlink_to(CLI)
-    (tmp_path / "bin/sbatch").write_text(SBATCH)
-    (tmp_path / "bin/sbatch").chmod(stat.S_IRWXU)
-    folder = tmp_path / "it's $HOME"
-    script = run([CLI, "pack", source, "--to", folder, "--no-cache", *FLAGS, "--slurm"])
-    assert script.returncode == 0 and not folder.exists(), script.stderr
-    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "JOBS": str(tmp_path / "jobs")}
-    ran = run(["sh", "-s", "--", "--partition=cpu"], input=script.stdout, env=environment)
-    assert ran.returncode == 0, ran.stderr + "".join(p.read_text() for p in (tmp_path / "jobs").glob("*.log"))
-    assert (tmp_path / "jobs/partitions").read_text().split() == ["--partition=cpu"] * 3
-    assert contents(folder) == whole
-
-
-# ---- MPI ----
-
-needs_mpi = pytest.mark.skipif(
-    shutil.which("mpirun") is None or importlib.util.find_spec("mpi4py") is None, reason="MPI: mpirun or mpi4py is not installed"
-)
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n"]
-
-
-@needs_mpi
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_ranks_of_mpi_write_the_bytes_of_one_process(source, tmp_path, whole, ranks):
-    command = [*MPIRUN, ranks, sys.executable, "-m", "forebay.mpi", "pack", source, "--to", tmp_path / "out", "--no-cache", *FLAGS]
-    done = run(command, timeout=240)
-    assert done.returncode == 0, done.stderr
-    assert f"packed 300,000 rows into {tmp_path / 'out'} by {ranks} ranks" in done.stdout
-    assert contents(tmp_path / "out") == whole
-
-
-@needs_mpi
-def test_ranks_of_mpi_open_as_the_command_does(tmp_path):
-    (tmp_path / "a.csv").write_text("uid,x\n007,1\n008,2\n")
-    pack = [*MPIRUN, 2, sys.executable, "-m", "forebay.mpi", "pack", "--no-cache"]
-    done = run([*pack, tmp_path / "a.csv", "--to", tmp_path / "csv", "--dtype", "uid=str"], timeout=240)
-    assert done.returncode == 0, done.stderr
-    assert sorted(read(tmp_path / "csv")["uid"].to_pylist()) == ["007", "008"]
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file["x"] = np.arange(12).reshape(3, 4)
-    done = run([*pack, tmp_path / "a.h5", "--to", tmp_path / "h5", "--axis", "1"], timeout=240)
-    assert done.returncode == 0, done.stderr
-    assert sorted(read(tmp_path / "h5")["x"].to_pylist()) == [[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11]]
-    (tmp_path / "a.yaml").write_text("data: {paths: a.csv}\noutputs: {y: {columns: x, ops: [scale: 2.0]}}\n")
-    done = run([*pack, "--outputs", tmp_path / "a.yaml", "--to", tmp_path / "y"], timeout=240)
-    assert done.returncode == 0, done.stderr
-    assert sorted(read(tmp_path / "y")["y"].to_pylist()) == [2.0, 4.0]
-    assert "give either paths" in run([*pack, "--to", tmp_path / "no"], timeout=240).stderr
-
-
-# As much of mpi4py as one rank needs.
-ONE_RANK = """
-class Request:
-    @staticmethod
-    def waitall(requests): pass
-
-class Comm:
-    def Dup(self): return self
-    def Free(self): pass
-    def Get_rank(self): return 0
-    def Get_size(self): return 1
-    def iprobe(self, tag): return False
-    def allgather(self, value): return [value]
-
-COMM_WORLD = Comm()
-"""
-
-
-@pytest.fixture(scope="module")
-def one_rank(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("mpi")
-    (folder / "mpi4py").mkdir()
-    (folder / "mpi4py/__init__.py").touch()
-    (folder / "mpi4py/MPI.py").write_text(ONE_RANK)
-    return {**os.environ, "PYTHONPATH": str(folder)}
-
-
-def mpi(environment, *words):
-    return run([sys.executable, "-m", "forebay.mpi", "pack", "--no-cache", *words], env=environment)
-
-
-def test_the_commands_words_are_those_of_mpi(tmp_path, one_rank):
-    (tmp_path / "a.csv").write_text("x\n1\n2\n3\n")
-    (tmp_path / "b.csv").write_text("x\n5\n")
-    (tmp_path / "p.yaml").write_text("data: {paths: a.csv}\noutputs: {y: {columns: x, ops: [scale: 2.0]}}\n")
-    words = [tmp_path / "a.csv", "-t", tmp_path / "short", "-s", "1_0", "-b", "1E0", "-f", "parquet", "-c", "x", "-m", "64MiB", "--rows-per-file", "2e0"]
-    done = mpi(one_rank, *words)
-    assert done.returncode == 0, done.stderr
-    made_of = json.loads((tmp_path / "short/_pack.json").read_text())
-    assert (made_of["seed"], made_of["batch"], made_of["rows_per_file"], made_of["format"]) == (10, 1, 2, "parquet")
-    done = mpi(one_rank, tmp_path / "p.yaml", "--to", tmp_path / "rows")
-    assert done.returncode == 0, done.stderr
-    assert sorted(read(tmp_path / "rows")["x"].to_pylist()) == [1, 2, 3]
-    done = mpi(one_rank, "-o", tmp_path / "p.yaml", "--to", tmp_path / "set", "--set", f"data.paths={tmp_path}/b.csv", "--set", "outputs.y.ops=[scale: 3.0]")
-    assert done.returncode == 0, done.stderr
-    assert read(tmp_path / "set")["y"].to_pylist() == [15.0]
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["-o", "p.yaml", "--stored-values"], "--stored-values is for data files: 'p.yaml' says itself how its data are opened"),
-        (["-o", "p.yaml", "--axis", "0"], "--axis is for data files"),
-        (["-o", "p.yaml", "--dtype", "x=str"], "--dtype is for data files"),
-        (["p.yaml", "--io", "threads"], "--io is for data files"),
-        (["-o", "p.yaml", "--columns", "x"], "--columns and --outputs both say what is packed"),
-        (["a.csv", "--set", "loader.seed=1"], "--split and --set are of a pipeline file"),
-        (["a.csv", "--split", "train"], "--split and --set are of a pipeline file"),
-        (["a.csv", "--rows-per-file", "1.5"], "'1.5' is not a whole number such as 1000, 1_000 or 1e6"),
-        (["a.csv", "--rows-per-file", "many"], "'many' is not a whole number"),
-        (["a.csv", "--batch", "0"], "batch"),
-    ],
-)
-def test_what_mpi_would_pass_over_is_refused(tmp_path, monkeypatch, one_rank, words, said):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.csv").write_text("x\n1\n")
-    (tmp_path / "p.yaml").write_text("data: {paths: a.csv}\noutputs: {y: {columns: x}}\n")
-    done = mpi(one_rank, "--to", "out", *words)
-    assert done.returncode != 0 and said in done.stderr and "Traceback" not in done.stderr
-    assert not (tmp_path / "out").exists()
-
-
-def test_mpi_names_what_holds_samples(tmp_path, one_rank):
-    (tmp_path / "a.csv").write_text("x\n1\n")
-    (tmp_path / "p.yaml").write_text("data: {paths: a.csv}\noutputs: {y: {columns: x}}\n")
-    assert "--cache-dir" in mpi(one_rank, "--help").stdout
-    program = f"import forebay as fb, forebay.mpi; forebay.mpi.pack(fb.pipeline({str(tmp_path / 'p.yaml')!r}), 'out')"
-    with pytest.raises(TypeError, match="pack.. of a pipeline"):
-        fb.pack(fb.pipeline(tmp_path / "p.yaml"), "out")
-    done = run([sys.executable, "-c", program], env=one_rank)
-    assert "TypeError: pack() of a pipeline: pack its samples" in done.stderr
-
-
-@needs_mpi
-def test_what_one_rank_finds_ends_all_with_its_message(source, tmp_path):
-    src = tmp_path / "src"
-    shutil.copytree(source, src)
-    command = [*MPIRUN, 2, sys.executable, "-m", "forebay.mpi", "pack", src, "--to", tmp_path / "out", "--no-cache", *FLAGS]
-    tasks = fb.pack_tasks(src, tmp_path / "out", **OPTIONS)
-    scatter = by_phase(tasks)[1]
-    fb.pack_task(src, tmp_path / "out", tasks[0], **OPTIONS)
-    for task in scatter:
-        fb.pack_task(src, tmp_path / "out", task, **OPTIONS)
-    path = tmp_path / "out/.forebay-pack/scatter-00001"
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-    done = run(command, timeout=240)
-    assert done.returncode == 1, done.stderr
-    said = [line for line in done.stderr.splitlines() if line.startswith("forebay: ")]
-    assert len(said) == 1 and "FormatError" in said[0] and "scatter-00001' is damaged" in said[0]
-    assert [p.name for p in (tmp_path / "out").iterdir()] == [".forebay-pack"]
-
-
-# ---- Ray ----
-
-KILLER = """
-import os, signal, sys, threading, time
-import forebay.ray, ray
-
-source, to, seed, memory, batch, rows = sys.argv[1:]
-ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=80_000_000)
-killed = []
-
-def kill(folder):
-    # the process that writes a file of the pack, in the middle of it
-    while not killed:
-        for name in os.listdir(folder) if os.path.isdir(folder) else ():
-            if name.endswith(".new") and not name.startswith("plan"):
-                for pid in filter(str.isdigit, os.listdir("/proc")):
-                    try:
-                        held = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
-                    except OSError:
-                        continue
-                    if os.path.join(folder, name) in held and int(pid) != os.getpid():
-                        os.kill(int(pid), signal.SIGKILL)
-                        killed.append(name)
-                        return
-        time.sleep(0.0005)
-
-watch = threading.Thread(target=kill, args=[os.path.join(os.path.realpath(to), ".forebay-pack")], daemon=True)
-watch.start()
-done = forebay.ray.pack(source, to, seed=int(seed), memory=memory, batch=int(batch), rows_per_file=int(rows))
-print("killed", killed, "rows", done.rows)
-"""
-
-
-@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed")
-def test_two_workers_of_ray_one_killed_write_the_bytes_of_one_process(source, tmp_path, whole):
-    (tmp_path / "killer.py").write_text(KILLER)
-    arguments = [OPTIONS[name] for name in ("seed", "memory", "batch", "rows_per_file")]
-    done = run([sys.executable, tmp_path / "killer.py", source, tmp_path / "out", *arguments], timeout=280, env={**os.environ, "RAY_AUTH_MODE": "disabled"})
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "killed ['" in done.stdout and "rows 300000" in done.stdout
-    assert contents(tmp_path / "out") == whole
 
 
 def test_values_are_those_of_pyarrow(source, tmp_path):

@@ -1,0 +1,127 @@
+"""The folder of a pack that tasks write: what lies there and is no file of it, and what killed tasks leave."""
+
+import fcntl
+import os
+import shutil
+
+import pytest
+
+import forebay as fb
+from pack_cases import contents, floats, write
+from pack_task_cases import OPTIONS, by_phase, make_source, make_whole, run_all
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return make_source(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def whole(source, tmp_path_factory):
+    return make_whole(source, tmp_path_factory)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "dangling", "link", "empty", "folder"])
+def test_what_has_the_name_of_a_file_and_is_none_is_replaced_or_named(source, tmp_path, whole, kind):
+    out = tmp_path / "out"
+    part = out / ".forebay-pack/part-00000.arrow"
+    _, scatter, write_, *_ = by_phase(fb.pack_tasks(source, out, **OPTIONS))
+
+    def place():
+        if kind == "pipe":
+            os.mkfifo(part)
+        elif kind in ("dangling", "link"):
+            part.symlink_to(source / "0.arrow" if kind == "link" else tmp_path / "nothing")
+        elif kind == "empty":
+            part.touch()
+        else:
+            part.mkdir()
+
+    for task in ["plan:0", *scatter, *write_[1:]]:
+        fb.pack_task(source, out, task, **OPTIONS)
+    place()
+    with pytest.raises(ValueError, match="run task write:0 first"):
+        fb.pack_task(source, out, "finish:0", **OPTIONS)
+    if kind == "folder":
+        with pytest.raises(OSError, match=r"part-00000\.arrow'.*directory"):
+            fb.pack_task(source, out, write_[0], **OPTIONS)
+        part.rmdir()
+    fb.pack_task(source, out, write_[0], **OPTIONS)
+    fb.pack_task(source, out, "finish:0", **OPTIONS)
+    assert contents(out) == whole and not any(p.is_symlink() for p in out.iterdir())
+
+
+def test_only_files_of_an_unfinished_pack_may_lie_beside_it(source, tmp_path, whole):
+    out = tmp_path / "out"
+    tasks = fb.pack_tasks(source, out, **OPTIONS)
+    for task in tasks[:-1]:
+        fb.pack_task(source, out, task, **OPTIONS)
+    for name in ("part-old.arrow", "part-00000.parquet", "part-99999.arrow", "_pack.json", "notes.txt"):
+        (out / name).touch()
+        for again in (lambda: fb.pack_task(source, out, "finish:0", **OPTIONS), lambda: fb.pack(source, out, **OPTIONS)):
+            with pytest.raises(ValueError, match=f"holds '{name}', which is not of the unfinished pack there: remove it"):
+                again()
+        (out / name).unlink()
+    (out / ".forebay-pack/part-00001.arrow").rename(out / "part-00001.arrow")  # as finish leaves it when it is stopped
+    fb.pack_task(source, out, "finish:0", **OPTIONS)
+    assert contents(out) == whole
+
+
+def test_a_manifest_of_another_pack_ends_none(source, tmp_path):
+    out = tmp_path / "out"
+    tasks = fb.pack_tasks(source, out, **OPTIONS)
+    for task in tasks[:3]:
+        fb.pack_task(source, out, task, **OPTIONS)
+    fb.pack(source, tmp_path / "other", **{**OPTIONS, "seed": 6})
+    shutil.copy(tmp_path / "other/_pack.json", out)
+    for again in (lambda: fb.pack_task(source, out, tasks[3], **OPTIONS), lambda: fb.pack(source, out, **OPTIONS)):
+        with pytest.raises(ValueError, match='finished pack with other options: it has "seed": 6, and this one "seed": 5'):
+            again()
+    assert (out / ".forebay-pack/scatter-00000").exists()
+
+
+def test_no_task_follows_a_link_in_place_of_the_work_folder(source, tmp_path):
+    out, moved = tmp_path / "out", tmp_path / "moved"
+    tasks = fb.pack_tasks(source, out, **OPTIONS)
+    for task in tasks[:-1]:
+        fb.pack_task(source, out, task, **OPTIONS)
+    (out / ".forebay-pack").rename(moved)
+    (out / ".forebay-pack").symlink_to(moved)
+    (moved / "letter.txt").write_text("mine")
+    before = sorted(p.name for p in moved.iterdir())
+    for task in tasks:
+        with pytest.raises(ValueError, match=r"\.forebay-pack' is no folder, but a link"):
+            fb.pack_task(source, out, task, **OPTIONS)
+    assert sorted(p.name for p in moved.iterdir()) == before
+
+
+def test_what_a_killed_run_of_a_task_was_writing_is_removed_by_the_next(source, tmp_path):
+    out = tmp_path / "out"
+    work = out / ".forebay-pack"
+    plan, scatter, write_, *_ = by_phase(fb.pack_tasks(source, out, **OPTIONS))
+    run_all(source, out, plan, OPTIONS)
+    left = [work / f"{name}.{i:016x}.new" for i, name in enumerate(["scatter-00000", "scatter-00000", "scatter-00001", "part-00000.arrow"])]
+    for path in left:
+        path.write_bytes(b"some of it")
+    with left[1].open("rb") as file:  # as another run that is at work
+        fcntl.flock(file, fcntl.LOCK_EX)
+        fb.pack_task(source, out, scatter[0], **OPTIONS)
+        assert sorted(work.glob("*.new")) == sorted(left[1:])
+    run_all(source, out, scatter[1:] + write_, OPTIONS)
+    assert sorted(work.glob("*.new")) == left[1:2]
+    fb.pack_task(source, out, scatter[0], **OPTIONS)
+    assert not list(work.glob("*.new"))
+
+
+def test_a_file_that_is_being_written_is_locked(tmp_path):
+    src = write(floats(2_000_000, columns=20), tmp_path / "src", row_group_size=4_000)
+    out, seen = tmp_path / "out", []
+    fb.pack_task(src, out, "plan:0", memory="512MiB")
+
+    def look(done, total, what):
+        for path in (out / ".forebay-pack").glob("*.new"):
+            with path.open("rb") as file, pytest.raises(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            seen.append(path.name)
+
+    fb.pack_task(src, out, "scatter:0", memory="512MiB", progress=look)  # it takes longer than 0.1 s, after which progress is said again
+    assert seen

@@ -18,6 +18,8 @@ fby__hash128 fby__hash(const void *p, size_t n)
     return (fby__hash128){h.low64, h.high64};
 }
 
+uint64_t fby__hash_seeded(const void *p, size_t n, uint64_t seed) { return XXH3_64bits_withSeed(p, n, seed); }
+
 fby__hash128 fby__hash_more(fby__hash128 old, const void *p, size_t n)
 {
     fby__hash128 add = fby__hash(p, n);

@@ -11,6 +11,8 @@ typedef struct fby__hash128 {
 } fby__hash128;
 
 fby__hash128 fby__hash(const void *p, size_t n);
+/** For a hash table in memory: with a random seed, nobody can choose keys that collide. */
+uint64_t fby__hash_seeded(const void *p, size_t n, uint64_t seed);
 /** Fold more bytes into a hash: order matters. */
 fby__hash128 fby__hash_more(fby__hash128 h, const void *p, size_t n);
 static inline bool fby__hash_equal(fby__hash128 a, fby__hash128 b) { return a.lo == b.lo && a.hi == b.hi; }

@@ -173,6 +173,8 @@ static fby_status take_batches(reading *r, fby_loader *l, fby_error *err)
         uint32_t row = 0;
         const double *values = r->own.n ? fby_batch_tensor(batch, keys.n_tensors)->data : NULL;
         for (uint64_t i = 0; status == FBY_OK && i < n; i++) {
+            if ((status = fby__cancel_check_at(i + 1, err)) != FBY_OK)
+                break;
             if (r->skip_missing && fby__table_key_missing(&r->key, &keys, i))
                 continue;
             if (i == 0 || !fby__table_key_repeats(&r->key, &keys, i))

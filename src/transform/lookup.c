@@ -3,12 +3,14 @@
  */
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/hash.h"
 #include "transform/lookup_internal.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 
 #define FIRST_SLOTS 16u
 #define FILLING_STRIDE ((uint64_t)1 << 32) /* of pairs, until it is known how many values the columns have */
@@ -18,7 +20,7 @@ static size_t text_bytes(const fby_lookup *t, uint32_t row) { return t->starts[r
 
 static size_t slot_of_text(const fby_lookup *t, const void *key, size_t n_bytes)
 {
-    return (size_t)fby__hash(key, n_bytes).lo & (t->n_slots - 1);
+    return (size_t)(fby__hash_seeded(key, n_bytes, t->seed) >> t->shift);
 }
 
 uint32_t fby__lookup_text(const fby_lookup *t, const void *key, size_t n_bytes)
@@ -59,14 +61,23 @@ static fby_status make_slots(fby_lookup *t, size_t n_slots, fby_error *err)
     fby__free(t->slots);
     t->slots = slots;
     t->n_slots = n_slots;
+    t->shift = 64 - (uint64_t)__builtin_ctzll(n_slots);
     for (size_t row = 0; row < t->n_keys; row++) {
         size_t at = t->text ? slot_of_text(t, t->texts + t->starts[row], text_bytes(t, (uint32_t)row))
-                            : fby__lookup_hash_number(t->numbers[row]) & (n_slots - 1);
+                            : fby__lookup_slot_of_number(t, t->numbers[row]);
         while (slots[at] != FBY__LOOKUP_NONE)
             at = (at + 1) & (n_slots - 1);
         slots[at] = (uint32_t)row;
     }
     return FBY_OK;
+}
+
+static void choose_hash(fby_lookup *t)
+{
+    uint64_t words[2] = {fby__now_ns(), (uintptr_t)t}; /* where the kernel has nothing random yet: hard to guess */
+    (void)getrandom(words, sizeof words, GRND_NONBLOCK);
+    t->seed = words[0];
+    t->factor = words[1] | 1;
 }
 
 static fby_status new_table(const bool *text_keys, size_t n_key_columns, const char *const *columns, size_t n_columns, fby_lookup **out,
@@ -79,6 +90,7 @@ static fby_status new_table(const bool *text_keys, size_t n_key_columns, const c
     t->text = n_key_columns == 1 && text_keys[0];
     t->n_key_columns = n_key_columns;
     t->pair_stride = FILLING_STRIDE;
+    choose_hash(t);
     FBY__TRY(copy_columns(t, columns, n_columns, err));
     FBY__TRY(make_slots(t, FIRST_SLOTS, err));
     if (t->text && !(t->starts = fby__calloc(1, sizeof *t->starts)))
@@ -151,7 +163,7 @@ fby_status fby__lookup_add_number(fby_lookup *t, int64_t key, uint32_t *out_row,
     FBY__TRY(make_room(t, 0, err));
     *out_row = (uint32_t)t->n_keys;
     t->numbers[t->n_keys] = key;
-    add_row(t, fby__lookup_hash_number(key) & (t->n_slots - 1));
+    add_row(t, fby__lookup_slot_of_number(t, key));
     return FBY_OK;
 }
 

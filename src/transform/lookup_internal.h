@@ -35,14 +35,18 @@ struct fby_lookup {
     int64_t first;
     uint32_t *slots; /* owned; NULL with `direct`; n_slots (a power of two, at least twice the keys) rows */
     size_t n_slots;
+    uint64_t shift; /* 64 − log2(n_slots) */
+    /* Set once, at random, so that nobody can choose keys that collide. What is found, and in which order, does not depend on them. */
+    uint64_t seed;   /* of texts */
+    uint64_t factor; /* of numbers; odd */
     /* while it is filled: what the arrays have room for */
     size_t cap_values, cap_numbers, cap_texts, cap_starts;
 };
 
-static inline uint64_t fby__lookup_hash_number(int64_t key)
+/* Multiply-shift: two keys share a slot with a chance of 2 / n_slots, whatever they are. The product's high bits depend on all of the key's. */
+static inline size_t fby__lookup_slot_of_number(const fby_lookup *t, int64_t key)
 {
-    uint64_t h = (uint64_t)key * 0x9e3779b97f4a7c15u; /* Fibonacci hashing; the high half decides */
-    return h ^ h >> 32;
+    return (size_t)((uint64_t)key * t->factor >> t->shift);
 }
 
 static inline uint32_t fby__lookup_number(const fby_lookup *t, int64_t key)
@@ -51,7 +55,7 @@ static inline uint32_t fby__lookup_number(const fby_lookup *t, int64_t key)
         uint64_t i = (uint64_t)key - (uint64_t)t->first;
         return i < t->n_direct ? t->direct[i] : FBY__LOOKUP_NONE;
     }
-    for (size_t mask = t->n_slots - 1, at = fby__lookup_hash_number(key) & mask;; at = (at + 1) & mask) {
+    for (size_t mask = t->n_slots - 1, at = fby__lookup_slot_of_number(t, key);; at = (at + 1) & mask) {
         uint32_t row = t->slots[at];
         if (row == FBY__LOOKUP_NONE || t->numbers[row] == key)
             return row;

@@ -113,7 +113,7 @@ static inline uint32_t row_of_float(const fby_lookup *t, double key)
     }
 
 bool fby__key_find_rows(const fby__key *k, const uint8_t *keys, size_t stride, const uint8_t *valid, size_t valid_stride, uint32_t n,
-                        uint32_t *rows)
+                        uint32_t *restrict rows)
 {
     bool none = false;
     switch (k->dtype) {

@@ -1,5 +1,6 @@
 /* Tables found by a key: against a plain search, with keys that lie close together, far apart, and are text. */
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "support/test_seed.h"
 #include "transform/lookup.h"
@@ -64,6 +65,35 @@ static void numbers_are_found_at_their_place_close_together_and_far_apart(void *
     check_numbers((int64_t[]){INT64_MIN, INT64_MAX, 0, -1}, 4);
     check_numbers((int64_t[]){INT64_MAX, INT64_MAX - 1}, 2);
     check_numbers((int64_t[]){INT64_MIN, INT64_MIN + 1}, 2);
+}
+
+static uint64_t cpu_of(const int64_t *keys, size_t n)
+{
+    const uint64_t began = fby__thread_cpu_ns();
+    fby_lookup *t = create(keys, NULL, n, NULL, 0, NULL);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(fby_lookup_find_number(t, keys[i]), i);
+    fby_lookup_close(t);
+    return fby__thread_cpu_ns() - began;
+}
+
+/* Which would all have one slot if a fixed number were multiplied, or if low bits of a key alone came into those of its hash. */
+static void keys_that_were_chosen_take_no_longer_than_others(void **state)
+{
+    enum { N = 60000 };
+    (void)state;
+    static int64_t random[N], chosen[N], high[N];
+    uint64_t inverse = 1; /* of the golden ratio's number, modulo 2^64 */
+    for (int i = 0; i < 6; i++)
+        inverse *= 2 - UINT64_C(0x9e3779b97f4a7c15) * inverse;
+    for (uint64_t i = 0; i < N; i++) {
+        random[i] = (int64_t)((uint64_t)below((int64_t)1 << 40) << 20 | i);
+        chosen[i] = (int64_t)(((i + 1) << 32 | (i + 1)) * inverse);
+        high[i] = (int64_t)(i << 48);
+    }
+    const uint64_t usual = cpu_of(random, N);
+    assert_true(cpu_of(chosen, N) < 10 * usual);
+    assert_true(cpu_of(high, N) < 10 * usual);
 }
 
 static void texts_are_found_with_their_values(void **state)
@@ -213,6 +243,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_found_at_their_place_close_together_and_far_apart),
+        cmocka_unit_test(keys_that_were_chosen_take_no_longer_than_others),
         cmocka_unit_test(texts_are_found_with_their_values),
         cmocka_unit_test(a_key_that_comes_again_keeps_its_row_while_a_table_is_filled),
         cmocka_unit_test(an_empty_table_has_no_key),

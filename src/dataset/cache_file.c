@@ -17,10 +17,14 @@
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MAX_FILES 512u /* of one suffix in the cache directory: beyond it the one unused for longest goes */
-#define KEY_NAME ".fbykey"
+#define OWN_SUFFIX ".fby"
+#define KEY_NAME OWN_SUFFIX "key"
+#define TEMPORARY ".XXXXXX" /* behind the name of a file that is being made */
+#define LEFT_SECONDS 86400  /* nobody is still making a file that is older */
 
 /* Nobody else can have put it there; the administrator could do so anyway. */
 static bool is_ours(const struct stat *st) { return (st->st_uid == geteuid() || st->st_uid == 0) && !(st->st_mode & (S_IWGRP | S_IWOTH)); }
@@ -152,7 +156,20 @@ static fby_status make_directories(const char *dir, fby_error *err)
     return status;
 }
 
-/* Keep the cache bounded: beyond MAX_FILES the file that was not used for longest goes. Best effort, so no errors. */
+/* A name that put_file() makes a file under: "….fbyindex.XXXXXX". */
+static bool is_temporary(const char *name, size_t len)
+{
+    const size_t random = strlen(TEMPORARY);
+    if (len <= random || name[len - random] != '.')
+        return false;
+    const char *own = memrchr(name, '.', len - random);
+    return own && strncmp(own, OWN_SUFFIX, strlen(OWN_SUFFIX)) == 0;
+}
+
+/*
+ * Keep the cache bounded: beyond MAX_FILES the file that was not used for longest goes, and what a process that was killed has left. Best effort,
+ * so no errors.
+ */
 static void drop_oldest(const char *dir, const char *suffix)
 {
     DIR *d = opendir(dir);
@@ -164,6 +181,11 @@ static void drop_oldest(const char *dir, const char *suffix)
     for (struct dirent *entry; (entry = readdir(d));) {
         size_t len = strlen(entry->d_name), m = strlen(suffix);
         struct stat st;
+        if (is_temporary(entry->d_name, len)) {
+            if (fstatat(dirfd(d), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && time(NULL) - st.st_mtim.tv_sec > LEFT_SECONDS)
+                (void)unlinkat(dirfd(d), entry->d_name, 0);
+            continue;
+        }
         if (len <= m || strcmp(entry->d_name + len - m, suffix) != 0 || fstatat(dirfd(d), entry->d_name, &st, 0) != 0)
             continue;
         n++;
@@ -199,7 +221,7 @@ static fby_status put_file(const char *dir, const char *name, const void *p, siz
     fby_status status = FBY_E_NOMEM;
     int fd = -1;
     bool made = false, whole, placed;
-    char *path = fby__format("%s/%s", dir, name), *temporary = fby__format("%s/%s.XXXXXX", dir, name);
+    char *path = fby__format("%s/%s", dir, name), *temporary = fby__format("%s/%s" TEMPORARY, dir, name);
     if (!path || !temporary) {
         (void)fby__fail_nomem(err, "index cache");
         goto done;

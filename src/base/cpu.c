@@ -112,7 +112,7 @@ int fby_cpus_available(double *out_quota, char *out_limit, size_t room)
     (void)pthread_once(&g_quota_once, find_quota);
     if (out_quota)
         *out_quota = g_quota.cpus;
-    (void)snprintf(out_limit, room, "%s", g_quota.name); /* cut, as is said */
+    (void)snprintf(out_limit, room, "%s", g_quota.name); /* cut to fit, as the header says */
     cpu_set_t set;
     const int usable = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
     int n = usable;

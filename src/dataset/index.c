@@ -76,7 +76,7 @@ fby_status fby_index_cache(const char *cache_dir, char *out, size_t room, const 
     const char *dir = NULL;
     const fby_status status = fby__index_dir(cache_dir, &arena, &dir, err);
     *out_refusal = status == FBY_OK && dir ? fby__cache_refusal(dir) : NULL;
-    (void)snprintf(out, room, "%s", dir ? dir : ""); /* cut, as is said */
+    (void)snprintf(out, room, "%s", dir ? dir : ""); /* cut to fit, as the header says */
     fby__arena_fini(&arena);
     return status;
 }

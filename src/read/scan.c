@@ -78,14 +78,14 @@ static fby__grant more_memory(job *j, uint32_t column, size_t bytes, fby_error *
     no_memory(j);
     if (!fby__account_try_charge(j->s->account, bytes)) {
         (void)fby__read_refuse(&j->s->reader, j->read.block, j->s->columns[column].path, false, bytes, 0, 0,
-                               err); /* which is what it says */
+                               err); /* NO_ROOM says it failed */
         return FBY__NO_ROOM;
     }
     j->memory.data = fby__malloc(bytes);
     j->memory.cap = bytes; /* charged, whether it is there or not */
     if (j->memory.data)
         return FBY__GRANTED;
-    (void)fby__fail_nomem(err, "the columns of the samples"); /* the same */
+    (void)fby__fail_nomem(err, "the columns of the samples"); /* GRANT_FAILED says it failed */
     return FBY__GRANT_FAILED;
 }
 

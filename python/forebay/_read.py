@@ -169,6 +169,12 @@ def read(dataset: "Dataset", columns: str | Iterable[str] | None, memory: int | 
     return result
 
 
+def _packs(items: list) -> bool:
+    """Does an array in which each item is as long as the longest take no more memory than one of objects, which was asked for?"""
+    lengths = [len(item) for item in items]
+    return len(lengths) * max(lengths) <= len(lengths) * _OBJECT_BYTES + sum(lengths)
+
+
 def _join(np: Any, parts: list, kind: str, missing: Any, info: Any) -> Any:
     if parts and isinstance(parts[0], (Strings, Bytes)) or kind in ("string", "binary"):
         lists = [part.to_list() for part in parts]
@@ -176,7 +182,7 @@ def _join(np: Any, parts: list, kind: str, missing: Any, info: Any) -> Any:
             lists = [[item.encode() if isinstance(item, str) else item for item in items] for items in lists]
         items = [item for part in lists for item in part]
         is_bytes = kind == "string" and items and isinstance(items[0], bytes) and not any(item.endswith(b"\0") for item in items)
-        if is_bytes and (missing is None or not missing.any()):
+        if is_bytes and (missing is None or not missing.any()) and _packs(items):
             return np.array(items)  # S, as h5py has them
         result = np.empty(len(items), dtype=object)
         result[:] = items

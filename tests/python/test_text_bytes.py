@@ -66,3 +66,12 @@ def test_attributes_are_bytes_where_they_are_no_utf8(path):
     with fb.open(path, cache_dir="") as ds:
         attributes = ds.contents()["bad"].attributes
         assert attributes["where"] == b"caf\xe9" and attributes["many"].tolist() == [b"caf\xe9", b"tea"] and attributes["fine"] == "café"
+
+
+def test_one_long_value_does_not_make_all_of_them_long(tmp_path):
+    values = [b"\xfex"] * 399 + [b"\xff" + b"a" * 2_000_000]
+    packed = pa.array(values, pa.binary()).buffers()
+    pq.write_table(pa.table({"s": pa.StringArray.from_buffers(400, packed[1], packed[2])}), tmp_path / "a.parquet", compression="zstd")
+    with fb.open(tmp_path / "a.parquet", cache_dir="", memory="64MiB") as ds:
+        column = ds.read("s")["s"]
+    assert column.dtype == object and column.tolist() == values

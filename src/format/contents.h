@@ -25,6 +25,7 @@ struct fby_contents {
     size_t n_notes, cap_notes;
     fby__contents_key *keys; /* the arena's: of the last object, a hash table of keys_mask + 1 slots, less than half of them taken */
     size_t keys_mask;
+    double done;   /* how much of the file was looked at, of 1; 0 = not known */
     bool left_out; /* what was begun last: its texts are not added */
 };
 

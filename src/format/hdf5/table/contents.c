@@ -58,16 +58,28 @@ static fby_status add_texts(lister *l, const fby__h5_attribute *a, fby_attribute
     uint64_t *bytes = fby__arena_alloc(&l->out->arena, (size_t)out->n * sizeof *bytes);
     if (!texts || !bytes)
         return fby__fail_nomem(l->err, "an attribute");
-    out->utf8 = true;
+    /* Many elements may be one text of the file: memory for all of their copies is asked for first. */
+    size_t all = 0;
+    fby__bytes text;
     for (uint64_t i = 0; i < out->n; i++) {
-        fby__bytes text;
         FBY__TRY(fby__h5_text_bytes(&l->o, a, i, &text, l->err));
-        const char *s = text.n ? (const char *)text.data : "";
-        texts[i] = fby__arena_copy(&l->out->arena, s, text.n);
-        bytes[i] = text.n;
-        if (!texts[i])
+        if (!fby__add_checked(all, text.n + 1, &all))
             return fby__fail_nomem(l->err, "an attribute");
-        out->utf8 &= fby__schema_text_valid(s, text.n);
+        bytes[i] = text.n;
+    }
+    char *to = fby__arena_alloc(&l->out->arena, all);
+    if (!to)
+        return fby__fail_nomem(l->err, "an attribute");
+    out->utf8 = true;
+    for (uint64_t i = 0; i < out->n; i++, to += bytes[i - 1] + 1) {
+        FBY__TRY(fby__h5_text_bytes(&l->o, a, i, &text, l->err));
+        if (text.n != bytes[i])
+            return fby__fail(l->err, FBY_E_CHANGED, "its texts changed while they were read");
+        if (text.n)
+            memcpy(to, text.data, text.n);
+        to[text.n] = 0;
+        texts[i] = to;
+        out->utf8 &= fby__schema_text_valid(to, text.n);
     }
     out->strings = texts;
     out->string_bytes = bytes;
@@ -343,6 +355,7 @@ static fby_status add_all(lister *l)
 {
     for (uint32_t i = 0; i < l->o.tree.n; i++) {
         const fby__h5_entry *e = &l->o.tree.entries[i];
+        l->out->done = (double)i / l->o.tree.n;
         if (e->elsewhere || (e->object && e->object->kind == FBY__H5_GROUP && e->declined && l->o.f))
             FBY__TRY(fby__h5_read_whole(&l->o, l->err));
         FBY__TRY(add_named(l, e));

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._forebay import BudgetError, SchemaError, UnsupportedError, printable
 from ._outputs import col
+from ._ranks import local_world_size
 from ._schema import Field
 from ._sequences import Bytes, Ragged, Strings
 from ._sizes import format_bytes
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ._dataset import Dataset
 
 _ROWS = 32_768  # a batch: large enough that its overhead vanishes, small enough for a small budget
+_MOST_RANKS = 1 << 16
 _BYTES = 32 << 20  # and so are its bytes, where a row is an image or a whole spectrogram
 
 
@@ -112,7 +114,8 @@ def read(dataset: "Dataset", columns: str | Iterable[str] | None, memory: int | 
     batch_size = max(1, min(_ROWS, len(dataset), _BYTES // max(width, 1)))
     options: dict[str, Any] = {"batch_size": batch_size, "shuffle": False, "framework": "numpy", "rank": 0, "world_size": 1, "tail": "keep"}
     with dataset.loader(names, **options) as probe:
-        infos, room = probe.outputs, _Room(dataset, probe.outputs, memory or probe.report().memory_available_bytes // 2)
+        share = probe.report().memory_available_bytes // (local_world_size(_MOST_RANKS) or 1)
+        infos, room = probe.outputs, _Room(dataset, probe.outputs, memory or share // 2)
     schema, rows = dataset.schema, len(dataset)
     outputs: dict[str, Any] = {}
     for name, info in infos.items():

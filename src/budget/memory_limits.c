@@ -14,6 +14,7 @@
 
 #define LOOK_AGAIN_NS UINT64_C(1000000000) /* after so long, the share of an account that nobody stated is looked for anew */
 #define NO_LIMIT ((uint64_t)1 << 62)       /* cgroup v1 has no word for none: a number near 2^63 */
+#define MOST_RANKS 65536u                  /* of a host: a launcher that says more says nothing */
 #define WITHOUT_PROC ((uint64_t)4 << 30)   /* a machine that does not say what it has */
 
 /* ---- files ---- */
@@ -89,7 +90,7 @@ static void limits_of_group(const fby__cgroup *g, void *user)
     }
     limit = g->own && !g->v2 ? read_key(g->root, g->dir, "memory.stat", "hierarchical_memory_limit", 1) : 0;
     if (limit && limit < NO_LIMIT && limit < m->limit_bytes) { /* of a group that the mount does not show */
-        (void)snprintf(name, sizeof name, "cgroup v1 above %.*s", (int)sizeof name / 2, g->path); /* cut, as is said */
+        (void)snprintf(name, sizeof name, "cgroup v1 above %.*s", (int)sizeof name / 2, g->path); /* a long path is cut */
         add_limit(m, false, limit, used_of(g), name);
     }
 }
@@ -132,16 +133,39 @@ uint64_t fby_memory_available(uint64_t *out_limit_bytes, char *out_limit, size_t
     fby__memory_limits_find("", &found);
     if (out_limit_bytes)
         *out_limit_bytes = found.limit_bytes;
-    (void)snprintf(out_limit, room, "%s", found.text); /* cut, as is said */
+    (void)snprintf(out_limit, room, "%s", found.text); /* cut to fit, as the header says */
     return found.available_bytes;
 }
 
-uint64_t fby__memory_left_bytes(const fby__memory_limits *found, uint32_t ranks)
+/* "4(x2),3": the most tasks that a host of a Slurm step has. */
+static uint64_t most_tasks(const char *text)
+{
+    uint64_t most = 0;
+    for (const char *at = text; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        most = fby__max_u64(most, strtoull(at, NULL, 10));
+    return most;
+}
+
+uint32_t fby__host_ranks(void)
+{
+    /* torchrun, Open MPI, MVAPICH, MPICH and Intel MPI; the same as Python's _ranks.py */
+    static const char *const SIZES[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
+                                        "SLURM_STEP_TASKS_PER_NODE"};
+    for (size_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++) {
+        const char *text = getenv(SIZES[i]);
+        const uint64_t n = text ? most_tasks(text) : 0;
+        if (n > 0 && n <= MOST_RANKS)
+            return (uint32_t)n;
+    }
+    return 1;
+}
+
+uint64_t fby__memory_share_bytes(const fby__memory_limits *found, uint32_t ranks)
 {
     const uint64_t promised = fby__ledger_promised_bytes();
     const uint64_t shared = found->shared_bytes - fby__min_u64(promised, found->shared_bytes);
     const uint64_t own = found->own_bytes - fby__min_u64(promised, found->own_bytes);
-    return fby__min_u64(shared / ranks, own);
+    return fby__min_u64(shared / (ranks ? ranks : fby__host_ranks()), own);
 }
 
 /* The process's own limits change at once, where they do. */
@@ -163,7 +187,7 @@ fby_status fby__account_open_asked(uint64_t asked_bytes, fby__account **out, fby
     if (now >= atomic_load_explicit(&g_until_ns, memory_order_acquire) || own != atomic_load_explicit(&g_own_bytes, memory_order_relaxed)) {
         fby__memory_limits found;
         fby__memory_limits_find("", &found);
-        atomic_store_explicit(&g_share_bytes, fby__memory_left_bytes(&found, 1) / 2, memory_order_relaxed);
+        atomic_store_explicit(&g_share_bytes, fby__memory_share_bytes(&found, 0) / 2, memory_order_relaxed);
         atomic_store_explicit(&g_own_bytes, own, memory_order_relaxed);
         atomic_store_explicit(&g_until_ns, now + LOOK_AGAIN_NS, memory_order_release);
     }

@@ -32,10 +32,13 @@ typedef struct fby__memory_limits {
  */
 void fby__memory_limits_find(const char *root, fby__memory_limits *out);
 
-/** What may still be taken by one of `ranks` processes that share what they share. */
-uint64_t fby__memory_left_bytes(const fby__memory_limits *found, uint32_t ranks);
+/** Processes of a job that share this host and its memory, as their launcher says in the environment; 1 where none does. */
+uint32_t fby__host_ranks(void);
 
-/** An account for what nobody gave an account: of so many bytes; 0 = half of what one process may take. Retire it, then let it go. */
+/** This process's share: what may still be taken by one of `ranks` processes that share what they share. 0 = fby__host_ranks(). */
+uint64_t fby__memory_share_bytes(const fby__memory_limits *found, uint32_t ranks);
+
+/** An account for what nobody gave an account: of so many bytes; 0 = half of this process's share. Retire it, then let it go. */
 fby_status fby__account_open_asked(uint64_t asked_bytes, fby__account **out, fby_error *err);
 
 #endif

@@ -427,8 +427,8 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
 /* What is available to this loader. */
 static uint64_t left_for_one(const fby_loader *l, const fby_loader_opts *opts)
 {
-    const uint32_t ranks = opts->local_world_size ? opts->local_world_size : opts->world_size ? opts->world_size : 1;
-    return fby__memory_left_bytes(&l->memory.limits, ranks);
+    const uint32_t launched = fby__host_ranks(), ranks = opts->world_size > launched ? opts->world_size : launched;
+    return fby__memory_share_bytes(&l->memory.limits, opts->local_world_size ? opts->local_world_size : ranks);
 }
 
 /* Every block decoded, with all jobs, chunks that blocks share, and all batches in flight that were asked for beside them. */
@@ -488,7 +488,9 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_er
     l->memory.least_values_bytes = fby__loader_least_values_bytes(l);
     l->memory.everything_bytes = everything_bytes(l);
     FBY__TRY(asked_budget(l, opts, &limit, err));
-    uint64_t most = limit ? limit : l->memory.limits.available_bytes / 10 * 9;
+    /* Where nobody stated a budget, a small plan is let in even if others have promised themselves all that there is. */
+    const uint64_t little = fby__min_u64(AUTO_BYTES, l->memory.limits.available_bytes / 10 * 9);
+    const uint64_t most = limit ? limit : fby__max_u64(left_for_one(l, opts) / 10 * 9, little);
     if (!(w = fby__calloc(l->n_sources, sizeof *w)))
         return fby__fail_nomem(err, "the blocks' sizes");
     l->memory.live_bytes = worst_of_all(l, l->plan, w);

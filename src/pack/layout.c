@@ -131,7 +131,7 @@ static uint64_t free_memory(void)
 {
     fby__memory_limits found;
     fby__memory_limits_find("", &found);
-    return fby__memory_left_bytes(&found, 1) / 2;
+    return fby__memory_share_bytes(&found, 0) / 2;
 }
 
 static fby_status choose_memory(fby__pack *p, fby_error *err)

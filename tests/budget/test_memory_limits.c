@@ -203,15 +203,66 @@ static void limits_of_the_process_are_its_own(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+static void ranks_of_a_host_are_those_that_its_launcher_says(void **state)
+{
+    static const struct {
+        const char *name, *value;
+        uint32_t ranks;
+    } CASES[] = {{"LOCAL_WORLD_SIZE", "8", 8}, {"LOCAL_WORLD_SIZE", "", 1},        {"LOCAL_WORLD_SIZE", "0", 1},
+                 {"MPI_LOCALNRANKS", "3", 3},  {"LOCAL_WORLD_SIZE", "9999999", 1}, {"SLURM_STEP_TASKS_PER_NODE", "4(x2),6,2", 6}};
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        assert_int_equal(setenv(CASES[i].name, CASES[i].value, 1), 0);
+        assert_int_equal(fby__host_ranks(), CASES[i].ranks);
+        assert_int_equal(unsetenv(CASES[i].name), 0);
+    }
+    assert_int_equal(fby__host_ranks(), 1);
+}
+
+/* The budget that nobody stated, in a process of its own. */
+static uint64_t default_budget(const char *ranks)
+{
+    int ends[2];
+    uint64_t bytes = 0;
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        fby__account *account;
+        fby__account_stats now = {0};
+        if (ranks)
+            (void)setenv("LOCAL_WORLD_SIZE", ranks, 1);
+        if (fby__account_open_asked(0, &account, NULL) == FBY_OK)
+            fby__account_stats_of(account, &now);
+        _exit(write(ends[1], &now.limit_bytes, sizeof now.limit_bytes) != sizeof now.limit_bytes);
+    }
+    assert_int_equal(read(ends[0], &bytes, sizeof bytes), sizeof bytes);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    return bytes;
+}
+
+static void a_budget_that_nobody_stated_is_a_rank_s_share(void **state)
+{
+    (void)state;
+    const uint64_t alone = default_budget(NULL), of_eight = default_budget("8");
+    assert_true(of_eight > 0 && of_eight < alone / 4); /* what is available changes meanwhile */
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup_dir, teardown_dir)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(without_groups_it_is_the_machine),     TEST(a_machine_that_says_nothing_has_4_gib),
-        TEST(of_nested_groups_the_smallest_counts), TEST(in_a_namespace_the_mount_is_the_group),
-        TEST(version_1_and_groups_above_the_mount), TEST(damaged_files_are_no_limit),
+        TEST(without_groups_it_is_the_machine),
+        TEST(a_machine_that_says_nothing_has_4_gib),
+        TEST(of_nested_groups_the_smallest_counts),
+        TEST(in_a_namespace_the_mount_is_the_group),
+        TEST(version_1_and_groups_above_the_mount),
+        TEST(damaged_files_are_no_limit),
         TEST(limits_of_the_process_are_its_own),
+        TEST(ranks_of_a_host_are_those_that_its_launcher_says),
+        TEST(a_budget_that_nobody_stated_is_a_rank_s_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -174,9 +174,13 @@ static PyObject *from_stream(fbpy_state *state, struct ArrowArrayStream *stream)
     fby_error err = {.file_offset = -1};
     fby_dataset *handle = NULL;
     fby_status status;
+    fbpy_wait wait = {0};
+    if (fbpy_sigint_raises()) /* what was read is lost, and cannot be read again: only where nothing is to go on */
+        fbpy_wait_begin(&wait);
     Py_BEGIN_ALLOW_THREADS status = fby_dataset_from_arrow(stream, &handle, &err);
-    Py_END_ALLOW_THREADS if (PyErr_Occurred())
-    { /* a producer written in Python may leave its exception behind */
+    Py_END_ALLOW_THREADS if (status == FBY_E_CANCELLED)(void) PyErr_CheckSignals();
+    fbpy_wait_end(&wait);
+    if (PyErr_Occurred()) { /* a producer written in Python may leave its exception behind */
         if (status == FBY_OK)
             PyErr_Clear();
         else

@@ -77,6 +77,19 @@ bool fbpy_wait_again(fbpy_wait *wait, fby_status status)
     return true;
 }
 
+bool fbpy_sigint_raises(void)
+{
+    PyObject *module = PyImport_ImportModule("signal");
+    PyObject *own = module ? PyObject_GetAttrString(module, "default_int_handler") : NULL;
+    PyObject *now = own ? PyObject_CallMethod(module, "getsignal", "i", SIGINT) : NULL;
+    const bool raises = now && now == own;
+    PyErr_Clear(); /* then it is not known */
+    Py_XDECREF(now);
+    Py_XDECREF(own);
+    Py_XDECREF(module);
+    return raises;
+}
+
 void fbpy_wait_stop(void)
 {
     fby_cancel *token = fby_cancel_use(NULL); /* which says under which one this thread's call runs */

@@ -84,6 +84,8 @@ void fbpy_wait_end(fbpy_wait *wait);
  * It ended with `status`. True: by a signal whose handler raised nothing, call again. False with the handler's exception, or without. GIL.
  */
 bool fbpy_wait_again(fbpy_wait *wait, fby_status status);
+/** Is SIGINT's handler Python's own, which raises KeyboardInterrupt? */
+bool fbpy_sigint_raises(void);
 /** Python code that a call runs has raised: the call is to end. */
 void fbpy_wait_stop(void);
 /** status = call, without the GIL; an exception may be set when it is FBY_E_CANCELLED, which fbpy_raise() leaves alone. */

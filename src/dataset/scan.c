@@ -192,11 +192,13 @@ static fby_status keep_sources(scan *s, fby__dataset_file *info, const fby__tabl
     return sources ? FBY_OK : fby__fail_nomem(err, "file metadata");
 }
 
-/* Are the files that values of an entry come from as they were? */
+/* Are the files that values of an entry come from as they were? Not known is no, too: the call was cancelled. */
 static bool same_sources(const fby__index_entry *entry)
 {
     for (uint32_t i = 0; i < entry->n_sources; i++) {
         fby__file_stamp stamp;
+        if (fby__cancelled())
+            return false;
         bool there = fby__file_stat(entry->sources[i].path, &stamp, NULL) == FBY_OK;
         if (there == entry->sources[i].absent || (there && !fby__file_same(entry->sources[i].path, &stamp, &entry->sources[i].stamp)))
             return false;
@@ -224,6 +226,7 @@ static fby_status use_entry(scan *s, fby__dataset_file *info, const fby__index_e
 
 static fby_status scan_file(scan *s, fby__dataset_file *info, fby_error *err)
 {
+    FBY__TRY(fby__cancel_check(err));
     const fby__index_entry *entry = fby__index_find(s->index, info->name, (uint32_t)(info - s->ds->files)); /* both are sorted by name */
     if (entry && entry->ops == &fby__csv_ops && !info->strict)
         entry = NULL; /* it counted when it was alone */
@@ -234,6 +237,7 @@ static fby_status scan_file(scan *s, fby__dataset_file *info, fby_error *err)
             info->stamp = entry->stamp; /* what is kept of a data set under its stamps is found again where inodes come and go */
             return use_entry(s, info, entry, err);
         }
+        FBY__TRY(fby__cancel_check(err));
     }
     int64_t now_ns = (int64_t)fby__clock_ns(CLOCK_REALTIME);
     fby__table *table;

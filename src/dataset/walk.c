@@ -115,7 +115,8 @@ static fby_status list(fby__walk *w, listing *out, fby_error *err)
             status = fby__fail_nomem(err, "directory listing");
             break;
         }
-        out->n++;
+        if ((status = fby__cancel_check_at(++out->n, err)) != FBY_OK)
+            break;
     }
     w->n_seen += out->n;
     if (out->n)
@@ -179,6 +180,7 @@ bool fby__walk_has_id(fby__walk *w, const char *id, size_t n) { return !w->ids |
 
 fby_status fby__walk_add(fby__walk *w, bool strict, fby_error *err)
 {
+    FBY__TRY(fby__cancel_check_at(w->found->n_files, err));
     const char *base = fby__path_base(path_text(w));
     fby__capture id = w->id_name == FBY__NONE ? (fby__capture){base, fby__path_stem(base)} : w->captures[w->id_name];
     if (w->ids) {
@@ -218,6 +220,7 @@ fby_status fby__walk_add(fby__walk *w, bool strict, fby_error *err)
 static fby_status type_of(fby__walk *w, unsigned char *out, fby_error *err)
 {
     struct stat st;
+    FBY__TRY(fby__cancel_check(err));
     if (stat(path_text(w), &st) == 0) {
         *out = S_ISREG(st.st_mode) ? DT_REG : S_ISDIR(st.st_mode) ? DT_DIR : DT_UNKNOWN;
         return FBY_OK;

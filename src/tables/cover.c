@@ -1,11 +1,14 @@
 /* Samples as the intervals of rows that they consist of. */
 #include "tables/cover.h"
 
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "dataset/dataset.h"
 
-/* The next sample's rows; false when there is none. Of plain rows, a block's at once. */
-static bool next_sample(fby__cover *c, uint64_t *begin, uint64_t *end)
+#define AT_ONCE 4096u /* samples looked at before the call may be cancelled */
+
+/* Rows of the next samples, AT_ONCE at most; false when there are none. */
+static bool next_samples(fby__cover *c, uint64_t *begin, uint64_t *end)
 {
     uint32_t n_blocks = fby__dataset_block_count(c->ds);
     uint64_t n = 0;
@@ -16,39 +19,37 @@ static bool next_sample(fby__cover *c, uint64_t *begin, uint64_t *end)
     if (c->block == n_blocks)
         return false;
     uint64_t first = fby__dataset_block(c->ds, c->block)->first_row;
-    (void)fby__samples_next_span(c->samples, c->block, &c->i, n, 0, begin, end); /* there is one: a sample is left */
+    (void)fby__samples_next_span(c->samples, c->block, &c->i, fby__min_u64(n, c->i + AT_ONCE), 0, begin,
+                                 end); /* there is one: a sample is left */
     *begin += first;
     *end += first;
     return true;
 }
 
-void fby__cover_next(fby__cover *c)
+fby_status fby__cover_next(fby__cover *c, fby_error *err)
 {
-    if (!c->samples) {
-        c->begin = c->end;
-        return;
-    }
     fby__cover ahead = *c;
     uint64_t begin, end;
-    if (!next_sample(&ahead, &begin, &end)) {
+    if (!c->samples || !next_samples(&ahead, &begin, &end)) {
         c->begin = c->end;
-        return;
+        return FBY_OK;
     }
     ahead.begin = begin;
     ahead.end = end;
     for (;;) {
+        FBY__TRY(fby__cancel_check(err));
         *c = ahead;
-        if (!next_sample(&ahead, &begin, &end) || begin > c->end)
-            return; /* c stands before that sample */
+        if (!next_samples(&ahead, &begin, &end) || begin > c->end)
+            return FBY_OK; /* c stands before that sample */
         ahead.end = fby__max_u64(c->end, end);
     }
 }
 
-void fby__cover_begin(fby__cover *c, const fby_samples *samples, const fby_dataset *ds)
+fby_status fby__cover_begin(fby__cover *c, const fby_samples *samples, const fby_dataset *ds, fby_error *err)
 {
     *c = (fby__cover){.samples = samples, .ds = ds};
     if (samples)
-        fby__cover_next(c);
-    else
-        c->end = fby_dataset_rows(ds);
+        return fby__cover_next(c, err);
+    c->end = fby_dataset_rows(ds);
+    return FBY_OK;
 }

@@ -14,8 +14,8 @@ typedef struct fby__cover {
 } fby__cover;
 
 /** samples: NULL = all rows of the data set. */
-void fby__cover_begin(fby__cover *c, const fby_samples *samples, const fby_dataset *ds);
-/** The next interval. Samples in a row that touch or overlap make one. */
-void fby__cover_next(fby__cover *c);
+fby_status fby__cover_begin(fby__cover *c, const fby_samples *samples, const fby_dataset *ds, fby_error *err);
+/** The next interval. Samples in a row that touch or overlap make one. The only failure is FBY_E_CANCELLED. */
+fby_status fby__cover_next(fby__cover *c, fby_error *err);
 
 #endif

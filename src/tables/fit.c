@@ -214,7 +214,7 @@ static fby_status add_covered(const fby_batch *batch, uint64_t first_row, fby__c
             FBY__TRY(add_grouped(g, batch, first_row, begin - first_row, stop - first_row, err));
         if (stop < c->end)
             break;
-        fby__cover_next(c);
+        FBY__TRY(fby__cover_next(c, err));
     }
     return FBY_OK;
 }
@@ -310,8 +310,9 @@ static fby_status fit(fby_dataset *ds, const fby_fit_opts *o, fby_output *output
     fby__cover c;
     FBY__TRY(fill_outputs(ds, o, outputs + before, ops, &opts.batch_size, err));
     FBY__TRY(g ? fby__table_loader_open(g->scope, ds, &opts, &l, err) : fby_loader_open(ds, &opts, &l, err));
-    fby__cover_begin(&c, o->samples, ds);
-    fby_status status = sum_batches(l, &c, pads, places, m, g, err);
+    fby_status status = fby__cover_begin(&c, o->samples, ds, err);
+    if (status == FBY_OK)
+        status = sum_batches(l, &c, pads, places, m, g, err);
     if (g)
         fby__table_loader_close(g->scope, l);
     else

@@ -65,24 +65,30 @@ static fby_status find_shares(const fby_mix *mix, fitted_source *sources, fby_er
     return FBY_OK;
 }
 
-static double rows_of(const fby_samples *samples)
+/* Of one of the samples, over those that all of them consist of. */
+static fby_status rows_of(const fby_samples *samples, double *out, fby_error *err)
 {
     const fby_dataset *ds = fby__samples_dataset(samples);
     const uint64_t n = fby_samples_count(samples);
     fby__cover c;
     double covered = 0, rows = 0;
     uint64_t first, many;
-    for (fby__cover_begin(&c, samples, ds); c.begin < c.end; fby__cover_next(&c))
+    FBY__TRY(fby__cover_begin(&c, samples, ds, err));
+    while (c.begin < c.end) {
         covered += (double)(c.end - c.begin);
+        FBY__TRY(fby__cover_next(&c, err));
+    }
     if (fby_samples_kind(samples) != FBY_SAMPLES_GROUPS)
         rows = (double)n * (double)fby_samples_max_rows(samples);
     else
         for (uint32_t b = 0; b < fby__dataset_block_count(ds); b++)
-            for (uint64_t i = 0; i < fby__samples_of_block(samples, b) && !fby__cancelled_at(i); i++) {
+            for (uint64_t i = 0; i < fby__samples_of_block(samples, b); i++) {
+                FBY__TRY(fby__cancel_check_at(i, err));
                 fby__samples_at(samples, b, i, &first, &many);
                 rows += (double)many;
             }
-    return n && covered > 0 ? rows / (double)n / covered : 0;
+    *out = n && covered > 0 ? rows / (double)n / covered : 0;
+    return FBY_OK;
 }
 
 static fby_status fit_source(const fby_mix_source *source, const fby_fit_opts *opts, size_t n, fitted_source *out, fby_error *err)
@@ -100,8 +106,7 @@ static fby_status fit_source(const fby_mix_source *source, const fby_fit_opts *o
         fby__error_context(err, "source '%s'", source->name);
         return status;
     }
-    out->rows = rows_of(source->samples);
-    return fby__cancel_check(err); /* else they may not have been counted to the end */
+    return rows_of(source->samples, &out->rows, err);
 }
 
 /* Of one column or place of all sources. */

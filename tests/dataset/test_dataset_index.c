@@ -58,6 +58,22 @@ static void a_second_opening_opens_no_file(void **state)
     assert_int_equal(count_io("d", &WITH_CACHE), 41); /* one stat each, the file that is no data too */
 }
 
+static void opening_what_is_known_ends_when_it_is_cancelled(void **state)
+{
+    (void)state;
+    put_file("f.parquet", "plain");
+    (void)open_stats("f.parquet", &WITH_CACHE, 3);
+    assert_int_equal(open_stats("f.parquet", &WITH_CACHE, 3).files_from_cache, 1);
+    fby_dataset *ds = NULL;
+    fby_error err = {0};
+    fby_cancel *token = fby_cancel_create(), *before = fby_cancel_use(token);
+    fby_cancel_set(token);
+    assert_int_equal(try_open("f.parquet", &WITH_CACHE, &ds, &err), FBY_E_CANCELLED);
+    assert_null(ds);
+    (void)fby_cancel_use(before);
+    fby_cancel_destroy(token);
+}
+
 static void a_warm_dataset_is_the_same_as_a_cold_one(void **state)
 {
     (void)state;
@@ -202,6 +218,28 @@ static void a_cache_that_cannot_be_written_is_a_note(void **state)
     fby_dataset_close(ds);
 }
 
+static void what_killed_processes_have_left_is_removed(void **state)
+{
+    (void)state;
+    struct stat st;
+    const struct timespec days[2] = {{time(NULL) - 100000, 0}, {time(NULL) - 100000, 0}};
+    static const char *const OLD[] = {CACHE "/0f.fbyindex.a1B2c3", CACHE "/0f.fbychoice.000000", CACHE "/.fbykey.xxxxxx"};
+    put_file("f.parquet", "plain");
+    for (size_t i = 0; i < 3; i++) {
+        write_bytes(OLD[i], "half", 4);
+        assert_int_equal(utimensat(AT_FDCWD, OLD[i], days, 0), 0);
+    }
+    write_bytes(CACHE "/1f.fbyindex.a1B2c3", "half", 4); /* an hour old: perhaps it is still being written */
+    write_bytes(CACHE "/notes.txt.a1B2c3", "mine", 4);
+    assert_int_equal(utimensat(AT_FDCWD, CACHE "/notes.txt.a1B2c3", days, 0), 0);
+    assert_int_equal(chmod(CACHE, 0700), 0);
+    assert_true(open_stats("f.parquet", &WITH_CACHE, 3).cache_written);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(stat(OLD[i], &st), -1);
+    assert_int_equal(stat(CACHE "/1f.fbyindex.a1B2c3", &st), 0);
+    assert_int_equal(stat(CACHE "/notes.txt.a1B2c3", &st), 0);
+}
+
 static void what_others_may_write_is_not_believed(void **state)
 {
     (void)state;
@@ -320,6 +358,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup_dir, teardown_dir)
         TEST(a_second_opening_opens_no_file),
+        TEST(opening_what_is_known_ends_when_it_is_cancelled),
         TEST(a_warm_dataset_is_the_same_as_a_cold_one),
         TEST(only_what_changed_is_read_again),
         TEST(an_edit_with_the_time_set_back_is_seen),
@@ -327,6 +366,7 @@ int main(void)
         TEST(files_written_just_now_are_not_trusted),
         TEST(any_damage_to_the_index_is_an_absent_index),
         TEST(a_cache_that_cannot_be_written_is_a_note),
+        TEST(what_killed_processes_have_left_is_removed),
         TEST(what_others_may_write_is_not_believed),
         TEST(different_questions_have_different_indexes),
         TEST(processes_that_open_at_once_do_not_disturb_each_other),

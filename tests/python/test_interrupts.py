@@ -81,6 +81,28 @@ def test_opening_ends(files, moment, name):
     again_and_again(moment, lambda: fb.open(files / name, cache_dir="").close())
 
 
+@pytest.fixture(scope="module")
+def small_batches():
+    return pa.Table.from_batches([pa.record_batch({name: [1, 2] for name in "abcdefgh"})] * 120_000)
+
+
+def test_opening_a_stream_ends(small_batches, moment):
+    again_and_again(moment, lambda: fb.open(small_batches.to_reader()).close())
+
+
+def test_opening_a_stream_goes_on_where_the_handler_raises_nothing(small_batches):
+    heard = []
+    before = signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+    try:
+        timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with fb.open(small_batches.to_reader()) as ds:
+            timer.join()
+            assert len(ds) == 240_000 and heard
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @functools.cache
 def shuffled(n):
     return np.random.default_rng(0).permutation(n)

@@ -4,6 +4,7 @@
  */
 #include "support/loader_fixture.h"
 #include "support/memory_dataset.h"
+#include "tables/cover.h"
 
 #include <math.h>
 
@@ -364,6 +365,36 @@ static void a_failed_allocation_leaves_no_table_behind(void **state)
     fby_dataset_close(ds[1]);
 }
 
+static void rows_of_samples_that_touch_are_joined_until_the_call_is_cancelled(void **state)
+{
+    enum { ROWS = 20000 };
+    (void)state;
+    fby_dataset *ds = NULL;
+    fby_samples *windows = NULL, *chosen = NULL;
+    fby_error err = {0};
+    static uint64_t at[ROWS / 2];
+    const fby_samples_opts opts = {.size = sizeof opts, .kind = FBY_SAMPLES_WINDOWS, .input = 4};
+    assert_int_equal(memory_dataset_open(&(uint64_t){ROWS}, 1, &ds, &err), FBY_OK);
+    for (uint64_t i = 0; i < ROWS / 2; i++)
+        at[i] = 2 * i;
+    assert_int_equal(fby_samples_open(ds, &opts, &windows, &err), FBY_OK);
+    assert_int_equal(fby_samples_take(windows, at, ROWS / 2 - 2, &chosen, &err), FBY_OK);
+    fby__cover c;
+    assert_int_equal(fby__cover_begin(&c, chosen, ds, &err), FBY_OK);
+    assert_int_equal(c.begin, 0);
+    assert_int_equal(c.end, ROWS - 2);
+    assert_int_equal(fby__cover_next(&c, &err), FBY_OK);
+    assert_int_equal(c.begin, c.end);
+    fby_cancel *token = fby_cancel_create(), *before = fby_cancel_use(token);
+    fby_cancel_set(token);
+    assert_int_equal(fby__cover_begin(&c, chosen, ds, &err), FBY_E_CANCELLED);
+    (void)fby_cancel_use(before);
+    fby_cancel_destroy(token);
+    fby_samples_close(chosen);
+    fby_samples_close(windows);
+    fby_dataset_close(ds);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_dir, teardown_dir)
 
 int main(void)
@@ -378,6 +409,7 @@ int main(void)
         TEST(moments_by_group_equal_two_passes_for_every_number_of_threads),
         TEST(moments_by_file_equal_those_of_each_file_alone),
         TEST(groups_that_cannot_be_are_refused),
+        TEST(rows_of_samples_that_touch_are_joined_until_the_call_is_cancelled),
         TEST(a_failed_allocation_leaves_no_table_behind),
     };
     return cmocka_run_group_tests_name("lookup_open", tests, NULL, NULL);

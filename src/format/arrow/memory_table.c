@@ -7,6 +7,7 @@
  */
 #include "format/arrow/memory_column.h"
 
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "block/arrow.h"
 
@@ -147,6 +148,7 @@ static fby_status read_batches(fby__arrow_memory *memory, struct ArrowArrayStrea
     size_t cap = 0;
     for (;;) {
         struct ArrowArray batch = {0};
+        FBY__TRY(fby__cancel_check(err));
         int code = stream->get_next(stream, &batch);
         if (code != 0)
             return stream_failed(stream, code, "to deliver its next batch", err);
@@ -188,7 +190,8 @@ static fby_status measure_groups(fby__arrow_memory *memory, fby_error *err)
         fby__group *group = &table->groups[g];
         group->rows = (uint64_t)memory->batches[g].length;
         group->first_row = table->n_rows;
-        if (!fby__add_u64_checked(table->n_rows, group->rows, &table->n_rows))
+        status = fby__cancel_check_at(g, err);
+        if (status == FBY_OK && !fby__add_u64_checked(table->n_rows, group->rows, &table->n_rows))
             status = fby__fail(err, FBY_E_ARG, "more than 2^64 rows");
         for (uint32_t leaf = 0; leaf < n_leaves && status == FBY_OK; leaf++) {
             fby__leaf_bounds *bounds = &memory->bounds[(size_t)g * n_leaves + leaf];

@@ -13,6 +13,7 @@
 #include "base/cancel.h"
 #include "base/checked.h"
 #include "base/sized.h"
+#include "budget/memory_limits.h"
 #include "dataset/dataset.h"
 #include "options/options.h"
 #include "samples/samples.h"
@@ -20,8 +21,9 @@
 #include <math.h>
 #include <string.h>
 
+#define MIB(x) ((double)(x) / (1u << 20))
 #define BATCH_ROWS 16384u
-#define BATCH_VALUES ((uint64_t)4 << 20) /* where a row holds many */
+#define BATCH_VALUES ((uint64_t)1 << 20) /* where a row holds many */
 
 /* Rows [from, to) of a batch, for every column; what is read beside them comes behind. */
 static fby_status add_rows(const fby_batch *batch, uint64_t from, uint64_t to, fby__moment_sums *m, size_t n_columns, fby__places *places,
@@ -258,12 +260,45 @@ static fby_status check_fit(const fby_dataset *ds, const fby_fit_opts *o, fby_er
     return FBY_OK;
 }
 
-/* Values of a column in a row, as far as the schema says it. */
-static fby_status width_of(const fby_dataset *ds, const char *path, uint64_t *out, fby_error *err)
+/** The column with the widest rows, and where they are: for messages. */
+typedef struct widest {
+    uint64_t values;
+    const char *column;
+    uint32_t file;
+} widest;
+
+/* Values of a list in a row, by the metadata of each block: of the block with the longest ones. */
+static fby_status list_width(const fby_dataset *ds, const fby__dataset_column *column, uint64_t *out, uint32_t *out_file, fby_error *err)
+{
+    for (uint32_t b = 0; b < fby__dataset_block_count(ds); b++) {
+        const fby__block *block = fby__dataset_block(ds, b);
+        fby__table *table;
+        fby__file_column at;
+        fby__leaf_bounds bounds;
+        FBY__TRY(fby__cancel_check_at(b, err));
+        fby__dataset_file_column(ds, block->file, column, &at);
+        if (at.origin != FBY__ORIGIN_LEAF || block->row_end == block->row_begin)
+            continue;
+        FBY__TRY(fby__dataset_table(ds, block->file, &table, err));
+        table->ops->leaf_bounds(table, block->group, block->row_begin, block->row_end, at.leaf, &bounds);
+        fby__table_unref(table);
+        const uint64_t width = fby__div_up_u64(bounds.n_values, block->row_end - block->row_begin);
+        if (width > *out) {
+            *out = width;
+            *out_file = block->file;
+        }
+    }
+    return FBY_OK;
+}
+
+/* Values of a column in a row, as schema and metadata say it. */
+static fby_status width_of(const fby_dataset *ds, const char *path, uint64_t *out, uint32_t *out_file, fby_error *err)
 {
     fby__dataset_column column;
     FBY__TRY(fby__dataset_resolve(ds, path, &column, err));
     uint64_t width = 1;
+    if (column.field->kind == FBY_KIND_LIST)
+        FBY__TRY(list_width(ds, &column, &width, out_file, err));
     for (const fby_field *f = column.field; f->kind == FBY_KIND_FIXED_LIST && f->n_children == 1; f = &f->children[0])
         width = fby__min_u64(width, BATCH_VALUES) * (f->list_size > 0 ? (uint64_t)f->list_size : 1);
     *out = width;
@@ -272,12 +307,16 @@ static fby_status width_of(const fby_dataset *ds, const char *path, uint64_t *ou
 
 /* One output a column, so that its values lie side by side; ops: n_ops a column. */
 static fby_status fill_outputs(const fby_dataset *ds, const fby_fit_opts *o, fby_output *outputs, fby_op *ops, uint64_t *out_batch_rows,
-                               fby_error *err)
+                               widest *w, fby_error *err)
 {
     uint64_t total = 0;
+    *w = (widest){0};
     for (size_t i = 0; i < o->n_columns; i++) {
         uint64_t width;
-        FBY__TRY(width_of(ds, o->columns[i], &width, err));
+        uint32_t file = 0;
+        FBY__TRY(width_of(ds, o->columns[i], &width, &file, err));
+        if (width > w->values)
+            *w = (widest){width, o->columns[i], file};
         total = fby__min_u64(total + width, BATCH_VALUES);
         for (size_t k = 0; k < o->n_ops; k++) {
             const fby_op *op = &o->ops[k];
@@ -294,6 +333,44 @@ static fby_status fill_outputs(const fby_dataset *ds, const fby_fit_opts *o, fby
     return FBY_OK;
 }
 
+/* A loader's advice is of options that fit() has not: what it needs is what counts, and which column of which file it is for. */
+static fby_status refuse(fby_dataset *ds, const fby_loader_opts *opts, const groups *g, const widest *w, fby_error *err)
+{
+    fby_loader *l;
+    fby_report report = {.size = sizeof report};
+    fby_loader_opts o = *opts;
+    fby_error found = {.file_offset = -1};
+    const char *path = fby__dataset_file_path(ds, w->file), *fewer = "";
+    uint64_t needed[2], limit = opts->memory_bytes;
+    if (g) {
+        fby__account_stats all;
+        fby__account_stats_of(g->scope->own.account, &all);
+        limit = all.limit_bytes;
+    }
+    if (!limit) {
+        fby__memory_limits now;
+        fby__memory_limits_find("", &now);
+        limit = fby__memory_share_bytes(&now, 0);
+    }
+    o.memory_bytes = (uint64_t)1 << 46; /* none of it is taken before a batch is asked for */
+    for (int i = 0; i < 2; i++, o.n_threads = 1) {
+        if (fby_loader_open(ds, &o, &l, &found) != FBY_OK)
+            return FBY_E_BUDGET; /* as it is said already */
+        (void)fby_loader_report(l, &report, NULL);
+        fby_loader_close(l);
+        needed[i] = report.budget_minimum_bytes;
+    }
+    if (needed[1] <= limit)
+        fewer = ", or lower threads to 1";
+    else if (o.n_outputs > 1)
+        fewer = ", or fit fewer columns at once";
+    return fby__fail(
+        err, FBY_E_BUDGET,
+        "'%.300s': fitting column '%.100s' does not fit the memory budget of %llu bytes (%.1f MiB): raise memory to %llu bytes "
+        "(%.1f MiB)%s",
+        path ? path : "(memory)", w->column, (unsigned long long)limit, MIB(limit), (unsigned long long)needed[0], MIB(needed[0]), fewer);
+}
+
 /* outputs: room for those of the key before the columns', and of pads behind. m: NULL where they are gathered by group, in g. */
 static fby_status fit(fby_dataset *ds, const fby_fit_opts *o, fby_output *outputs, fby_op *ops, fby__pads *pads, fby__places *places,
                       fby__moment_sums *m, groups *g, fby_error *err)
@@ -308,9 +385,12 @@ static fby_status fit(fby_dataset *ds, const fby_fit_opts *o, fby_output *output
                             .n_threads = o->n_threads};
     fby_loader *l;
     fby__cover c;
-    FBY__TRY(fill_outputs(ds, o, outputs + before, ops, &opts.batch_size, err));
-    FBY__TRY(g ? fby__table_loader_open(g->scope, ds, &opts, &l, err) : fby_loader_open(ds, &opts, &l, err));
-    fby_status status = fby__cover_begin(&c, o->samples, ds, err);
+    widest w;
+    FBY__TRY(fill_outputs(ds, o, outputs + before, ops, &opts.batch_size, &w, err));
+    fby_status status = g ? fby__table_loader_open(g->scope, ds, &opts, &l, err) : fby_loader_open(ds, &opts, &l, err);
+    if (status != FBY_OK)
+        return status == FBY_E_BUDGET ? refuse(ds, &opts, g, &w, err) : status;
+    status = fby__cover_begin(&c, o->samples, ds, err);
     if (status == FBY_OK)
         status = sum_batches(l, &c, pads, places, m, g, err);
     if (g)

@@ -154,6 +154,24 @@ def test_lists_that_grow_while_they_are_read_are_refused(measure, tmp_path):
     assert advised(error) > 32 << 20
 
 
+@pytest.mark.parametrize("by, group", [("", ""), (", by='k'", "[3]")])
+def test_lists_are_fitted_with_little_memory(measure, tmp_path, by, group):
+    """As many rows at once as their values allow; beyond that the message has the column, its file, and nothing that fit() has not."""
+    pa, np = pytest.importorskip("pyarrow"), pytest.importorskip("numpy")
+    import pyarrow.parquet as pq
+
+    n, k, path = 1 << 14, 400, tmp_path / "wide.parquet"
+    lists = pa.ListArray.from_arrays(np.arange(0, (n + 1) * k, k, dtype="i4"), np.tile(np.arange(k, dtype="f4"), n))
+    pq.write_table(pa.table({"k": np.arange(n) // 4096, "l": lists}), path, row_group_size=512)
+    work = f"result = float(fb.fit(fb.open(path), ['l'], memory=memory{by}){group}['l'].mean)"
+    error, result = measure(work, path, 64 << 20)
+    assert error is None and result == pytest.approx((k - 1) / 2)
+    error, _ = measure(work, path, 1 << 20)
+    assert "wide.parquet" in error and "'l'" in error and "batch_size" not in error
+    error, result = measure(work, path, advised(error))
+    assert error is None and result == pytest.approx((k - 1) / 2)
+
+
 @pytest.fixture
 def repeating(tmp_path):
     """A small HDF5 file with an attribute of 1,000 texts, all of which are one text of 100,000 bytes."""

@@ -147,6 +147,7 @@ enum { N_TIMES = sizeof TIMES / sizeof *TIMES };
 typedef struct found {
     const char *path;
     const fby_dataset *ds;
+    advise_packing packing;
     advise_storage storage;
     advise_costs costs;
     advise_machine machine;
@@ -222,11 +223,12 @@ static void print_text(const found *f)
     else
         printf("  %s70 %% of the memory is %s, and the least budget is %s: more memory, fewer columns, or smaller row groups%s\n", cli_red,
                cli_memory(e.budget_bytes), cli_memory(c->least_bytes), cli_plain);
-    const double factor = advise_expect_packed(c, m).rate / e.rate;
+    const double factor = advise_expect_packed(c, m, f->packing.outputs).rate / e.rate;
     if (factor >= WORTH_PACKING || f->notes.packing) {
         cli_text command = {0};
-        advise_add_pack_command(&command, f->path);
-        printf("  packing     %s, × %.1f: %s\n", rate_text(advise_expect_packed(c, m).rate), factor, cli_text_str(&command));
+        advise_add_pack_command(&command, &f->packing);
+        printf("  packing     %s, × %.1f: %s\n", rate_text(advise_expect_packed(c, m, f->packing.outputs).rate), factor,
+               cli_text_str(&command));
         cli_text_free(&command);
     }
     for (size_t i = 0; i < f->notes.n; i++)
@@ -245,9 +247,9 @@ static json_t *settings_json(const found *f, const advise_expected *e)
 
 static json_t *packing_json(const found *f, const advise_expected *e)
 {
-    const double rate = advise_expect_packed(&f->costs, &f->machine).rate, factor = rate / e->rate;
+    const double rate = advise_expect_packed(&f->costs, &f->machine, f->packing.outputs).rate, factor = rate / e->rate;
     cli_text command = {0};
-    advise_add_pack_command(&command, f->path);
+    advise_add_pack_command(&command, &f->packing);
     json_t *packing =
         json_pack("{s:o, s:o, s:b, s:o}", "samples_per_second", number_or_null(rate), "factor", number_or_null(factor), "worth_it",
                   (int)(factor >= WORTH_PACKING || f->notes.packing), "command", cli_json_text(cli_text_str(&command)));
@@ -388,7 +390,8 @@ static int advise(fby_dataset *ds, const advise_options *o, const bench_load *as
                                      .storage_bytes_per_second = f.storage.bytes_per_second,
                                      .first_bytes_per_second = f.storage.first_bytes_per_second,
                                      .storage_cpu_per_byte = f.storage.cpu_per_byte};
-        advise_layout(ds, load.opts.samples, f.path, &f.costs, &f.notes);
+        f.packing = advise_packing_of(path, pipeline, load.opts.samples, o->bench.split, &o->bench.set);
+        advise_layout(ds, load.opts.samples, &f.packing, &f.costs, &f.notes);
     }
     if (code == CLI_CONTINUE && o->threads)
         code = find_budgets(ds, &load, o->threads, 0, &f.costs);

@@ -58,8 +58,8 @@ typedef struct advise_expected {
 /** Pure. `times`: the data are so many times as large. */
 advise_expected advise_expect(const advise_costs *costs, const advise_machine *machine, double times);
 
-/** Pure: what to expect of these data packed as Arrow files without a codec, whose rows are used as they lie. */
-advise_expected advise_expect_packed(const advise_costs *costs, const advise_machine *machine);
+/** Pure: what to expect of these data packed as Arrow files without a codec, whose rows are used as they lie; outputs: of samples as delivered. */
+advise_expected advise_expect_packed(const advise_costs *costs, const advise_machine *machine, bool outputs);
 
 /** Pure: the budget of one rank, in whole MiB, at most 70 % of the memory for all ranks, where the data are so many times as large. */
 uint64_t advise_budget(const advise_costs *costs, const advise_machine *machine, double times);
@@ -70,12 +70,26 @@ typedef struct advise_notes {
     size_t n;
     bool packing; /* one of them is what packing cures */
 } advise_notes;
-/** samples: of a pipeline file; NULL = rows. */
-void advise_layout(fby_dataset *ds, const fby_samples *samples, const char *path, const advise_costs *costs, advise_notes *out);
-void advise_notes_free(advise_notes *notes);
+/** How to pack what a path leads to, such that samples stay what they are. All borrowed. */
+typedef struct advise_packing {
+    const char *path;
+    const char
+        *series;       /* windows: a column each of whose values has files of its own, where rows keep their order; NULL = rows are mixed */
+    bool outputs;      /* groups, and other windows: they are packed themselves, as the pipeline file at `path` makes them */
+    const char *split; /* of that file; NULL = its own choice */
+    const cli_list *set;
+} advise_packing;
 
-/** The command that packs what a path leads to, for a shell, behind what is in *out. */
-void advise_add_pack_command(cli_text *out, const char *path);
+/** pipeline, samples: NULL = rows of data. */
+advise_packing advise_packing_of(const char *path, const fby_pipeline *pipeline, const fby_samples *samples, const char *split,
+                                 const cli_list *set);
+/** The command, for a shell, behind what is in *out. */
+void advise_add_pack_command(cli_text *out, const advise_packing *packing);
+
+/** samples: of a pipeline file; NULL = rows. */
+void advise_layout(fby_dataset *ds, const fby_samples *samples, const advise_packing *packing, const advise_costs *costs,
+                   advise_notes *out);
+void advise_notes_free(advise_notes *notes);
 
 /**
  * Write a copy of a pipeline file with these settings, to a name that is not there yet. superbatch: 0 = as it is. CLI_OK, or the code of an error

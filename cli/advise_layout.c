@@ -151,7 +151,7 @@ static void note_texts(fby_dataset *ds, advise_notes *notes)
 }
 
 /** Of the first file: those of a data set are alike. */
-static void note_files(const fby_dataset *ds, const char *path, advise_notes *notes)
+static void note_files(const fby_dataset *ds, const advise_packing *packing, advise_notes *notes)
 {
     fby_error err = {0};
     fby_file_info file = {.size = sizeof file};
@@ -160,7 +160,7 @@ static void note_files(const fby_dataset *ds, const char *path, advise_notes *no
         return;
     if (strcmp(file.format, "csv") == 0) {
         cli_text command = {0};
-        advise_add_pack_command(&command, path);
+        advise_add_pack_command(&command, packing);
         note(notes, "the files are text: numbers in Parquet are several times smaller, and need no parsing: %s", cli_text_str(&command));
         cli_text_free(&command);
     }
@@ -173,24 +173,17 @@ static void note_files(const fby_dataset *ds, const char *path, advise_notes *no
     fby_contents_close(contents);
 }
 
-void advise_add_pack_command(cli_text *out, const char *path)
-{
-    cli_text_add(out, "forebay pack ");
-    cli_text_add_quoted(out, path);
-    cli_text_add(out, " --to packed --verify");
-}
-
-void advise_layout(fby_dataset *ds, const fby_samples *samples, const char *path, const advise_costs *c, advise_notes *out)
+void advise_layout(fby_dataset *ds, const fby_samples *samples, const advise_packing *packing, const advise_costs *c, advise_notes *out)
 {
     const double all = c->read_cpu + c->decompress_cpu + c->decode_cpu + c->assemble_cpu;
     *out = (advise_notes){0};
     note_row_groups(ds, out);
-    note_files(ds, path, out);
+    note_files(ds, packing, out);
     note_texts(ds, out);
     if (all > 0 && c->decompress_cpu > 0.5 * all) {
         const char *codec = codec_of(ds, fby_dataset_schema(ds));
         cli_text command = {0};
-        advise_add_pack_command(&command, path);
+        advise_add_pack_command(&command, packing);
         note(out, "%.0f %% of the CPU time goes to decompressing%s%s: LZ4 takes a fraction of it: %s --codec lz4",
              100 * c->decompress_cpu / all, codec ? " " : "", codec ? codec : "", cli_text_str(&command));
         cli_text_free(&command);

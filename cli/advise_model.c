@@ -86,12 +86,15 @@ advise_expected advise_expect(const advise_costs *c, const advise_machine *m, do
     return e;
 }
 
-advise_expected advise_expect_packed(const advise_costs *c, const advise_machine *m)
+advise_expected advise_expect_packed(const advise_costs *c, const advise_machine *m, bool outputs)
 {
     advise_costs packed = *c;
     packed.decompress_cpu = packed.decode_cpu = 0;
-    packed.read_cpu = c->stored_bytes > 0 ? c->read_cpu * fmax(1, c->decoded_bytes / c->stored_bytes) : c->read_cpu;
-    packed.stored_bytes = c->decoded_bytes;
+    packed.decoded_bytes = outputs ? c->delivered_bytes : c->decoded_bytes; /* a row is written with each window that it lies in */
+    packed.read_cpu = c->stored_bytes > 0 ? c->read_cpu * fmax(1, packed.decoded_bytes / c->stored_bytes) : c->read_cpu;
+    packed.stored_bytes = packed.decoded_bytes;
+    if (outputs && c->decoded_bytes > 0)
+        packed.keep_all_bytes = (uint64_t)((double)c->keep_all_bytes * packed.decoded_bytes / c->decoded_bytes);
     packed.run_seconds = packed.cold_seconds = 0;
     return advise_expect(&packed, m, 1);
 }

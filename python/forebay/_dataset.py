@@ -252,7 +252,7 @@ class Dataset(_Exports, Known):
         SchemaError, UnsupportedError
             For a column that is not there, or cannot be a key or a time.
         ValueError
-            When no series is as long as a window, and for arguments that do not fit.
+            When no series is as long as a window, for rows of a shuffled pack without `time`, and for arguments that do not fit.
         """
         return _samples.windows(self, locals())
 

@@ -38,9 +38,9 @@ def dropped(samples: "Samples", names: tuple[str, ...]) -> str | None:
     return f"{notes[0]}{why}: take the columns that they have no values of out of drop_missing, or the files out of the data set, to say which is meant"
 
 
-def scattered(samples: "Samples") -> str | None:
-    """That rows with one key do not lie together, so that groups or series are pieces of what they are meant to be; None where they do."""
-    return next((note for note in samples.notes if "do not lie together" in note), None)
+def out_of_order(samples: "Samples") -> str | None:
+    """That rows with one key do not lie together, or that only chance put the rows of a window in this order: they are hardly what is meant."""
+    return next((note for note in samples.notes if "do not lie together" in note or "rise by chance" in note), None)
 
 
 def cut_short(core: Any, epoch: int) -> str | None:

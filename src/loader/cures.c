@@ -131,8 +131,10 @@ static void faster_codec(fby_report *r, const fby__usage *u)
         return;
     then.workers -= saved;
     then.cpus -= fmin(then.cpus, saved * fmax(1, r->n_threads) / fmax(1, r->n_cpus));
-    propose(r, u, gain(r, u, &then), "Decompressing is most of the work. Files written with LZ4 take more room, and are read faster.",
-            "forebay pack PATH --to DIR --codec lz4");
+    propose(r, u, gain(r, u, &then),
+            "Decompressing is most of the work. Files written with LZ4 take more room, and are read faster. Where windows have series, add "
+            "--by with their column.",
+            "forebay pack PATH --to DIR --shuffle none --codec lz4");
 }
 
 static void length_buckets(fby_report *r, const fby__usage *u)

@@ -320,6 +320,18 @@ static fby_status find_samples(fby__sample_base *base, const fby_samples_opts *o
     return FBY_OK;
 }
 
+/* *out: of a table, the samples as well. */
+static fby_status make_base(fby__sample_base *base, const fby_samples_opts *opts, fby_samples **out, fby_error *err)
+{
+    if (opts->table)
+        return fby__samples_from_table(base, opts, out, err);
+    if (opts->rows)
+        return fby__groups_of_rows(base, opts->rows, err);
+    if (opts->key || opts->time || opts->n_drop_missing)
+        return find_samples(base, opts, err);
+    return opts->kind == FBY_SAMPLES_WINDOWS ? fby__stretches_of_files(base, err) : FBY_OK;
+}
+
 static fby_status open_samples(fby_dataset *ds, const fby_samples_opts *opts, fby_samples **out, fby_error *err)
 {
     static const fby__sample_view WHOLE = {0};
@@ -328,19 +340,15 @@ static fby_status open_samples(fby_dataset *ds, const fby_samples_opts *opts, fb
         return fby__fail_nomem(err, "the samples");
     base->hash = hash_options(opts, base);
     fby_samples *s = NULL;
-    fby_status status = FBY_OK;
-    if (opts->table)
-        status = fby__samples_from_table(base, opts, &s, err);
-    else if (opts->rows)
-        status = fby__groups_of_rows(base, opts->rows, err);
-    else if (opts->key || opts->time || opts->n_drop_missing)
-        status = find_samples(base, opts, err);
-    else if (opts->kind == FBY_SAMPLES_WINDOWS)
-        status = fby__stretches_of_files(base, err);
+    fby_status status = fby__shuffled_refuse(base, opts, err);
+    if (status == FBY_OK)
+        status = make_base(base, opts, &s, err);
     if (status == FBY_OK)
         status = fby__dropped_note(base, err);
     if (status == FBY_OK)
         status = fby__scattered_note(base, err);
+    if (status == FBY_OK)
+        status = fby__shuffled_note(base, err);
     if (status == FBY_OK && !s)
         status = fby__samples_create(base, &WHOLE, NULL, &s, err);
     if (status == FBY_OK && opts->kind == FBY_SAMPLES_WINDOWS && fby_samples_count(s) == 0)

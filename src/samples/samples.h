@@ -13,6 +13,7 @@
  *   windows.c  series → starts of windows
  *   groups.c   starts of groups, packed
  *   scan.c     the scan of the columns that say where series or groups begin and what is missing
+ *   scattered.c  notes: do the rows of a key lie together, shuffled.c: do rows follow one another as in their source
  *   columns.c  reading a few columns once, by several threads
  *   table.c    groups from an index table; table_check.c: is the table of these files?
  *   cache.c    what a scan found, on disk

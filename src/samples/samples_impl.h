@@ -74,6 +74,7 @@ typedef struct fby__sample_base {
     double first_rise;                        /* of the time from the first row to the second, in its units: for messages; 0 = not known */
     fby__dropped dropped;                     /* WINDOWS with drop_missing */
     fby__scattered scattered;                 /* found by a key of one column */
+    bool is_shuffled;                         /* rows of a pack in an order that is not their source's */
     fby__notes notes;
     fby__block_groups *groups;       /* owned: GROUPS, one a block */
     fby__hash128 hash;               /* of the options */
@@ -248,6 +249,13 @@ void fby__seen_run(fby__seen_keys *seen, const uint8_t *key, size_t n);
 void fby__scattered_add(fby__scattered *to, const fby__scattered *more);
 /** A note, where the rows of one key do not lie together. */
 fby_status fby__scattered_note(fby__sample_base *base, fby_error *err);
+
+/* ---- shuffled.c ---- */
+
+/** FBY_E_ARG: windows of rows of a shuffled pack, and nothing says which rows follow one another. Else → base->is_shuffled. */
+fby_status fby__shuffled_refuse(fby__sample_base *base, const fby_samples_opts *opts, fby_error *err);
+/** A note, where rows are in another order than in their source. */
+fby_status fby__shuffled_note(fby__sample_base *base, fby_error *err);
 
 /* ---- scan.c ---- */
 

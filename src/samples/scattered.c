@@ -41,8 +41,8 @@ fby_status fby__scattered_note(fby__sample_base *base, fby_error *err)
     return fby__notes_put(
         &base->notes, err,
         "rows with one value of '%s' do not lie together: of the first %llu %s of the blocks, %llu have a value that came "
-        "before, and a %s is a run of rows with one value. Files sorted by '%s' have whole ones; 'forebay pack --by %s' gives "
-        "each value files of its own",
+        "before, and a %s is a run of rows with one value. Files sorted by '%s' have whole ones; 'forebay pack --by %s --shuffle "
+        "none' gives each value files of its own, in this order",
         base->key, (unsigned long long)s->runs, groups ? "groups" : "series", (unsigned long long)s->again, groups ? "group" : "series",
         base->key, base->key);
 }

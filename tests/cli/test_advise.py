@@ -213,6 +213,38 @@ def test_what_packing_would_give_comes_with_its_command(tmp_path):
     assert done.returncode == 0 and (tmp_path / "packed/_pack.json").exists(), done.stderr
 
 
+SERIES = {"by a column": "windows: {input: 4, by: site}", "by file": "windows: {input: 4}", "by two columns": "windows: {input: 4, by: [site, year]}"}
+
+
+@pytest.mark.parametrize("samples", [*SERIES.values(), "groups: {key: event}"], ids=[*SERIES, "groups"])
+def test_windows_and_groups_are_the_same_after_the_command_for_packing(tmp_path, samples):
+    fb = pytest.importorskip("forebay")
+    (tmp_path / "src").mkdir()
+    for i in range(3):
+        t = np.arange(200)
+        columns = {"site": i * 2 + t // 100, "year": t // 50, "event": i * 50 + t // 4, "t": i * 200.0 + t}
+        pq.write_table(pa.table(columns), tmp_path / f"src/{i}.parquet", row_group_size=70)
+    pipeline = tmp_path / "p.yaml"
+    pipeline.write_text(f"data: src\nsamples: {{{samples}}}\noutputs: {{t: {{columns: t}}}}\nloader: {{batch_size: 16}}\n")
+    command = advise(pipeline)["packing"]["command"]
+    subprocess.run(f"{CLI} {command.split(' ', 1)[1]}", shell=True, cwd=tmp_path, capture_output=True, check=True, timeout=60)
+
+    def samples_of(loader):
+        return sorted(tuple(row) for batch in loader for row in np.asarray(batch["t"] if "windows" in samples else batch["t"].values).reshape(-1, 4).tolist())
+
+    with fb.pipeline(pipeline).loader() as loader:
+        source = samples_of(loader)
+    assert len(source) >= 150 and all(b - a == 1 for sample in source for a, b in zip(sample, sample[1:]))
+    packed = fb.open(tmp_path / "packed")
+    if "--outputs" not in command:
+        assert samples == SERIES["by a column"]
+        packed = packed.windows(4, by="site")
+    else:
+        packed = packed.rows()
+    with packed.loader(["t"], batch_size=16) as loader:
+        assert samples_of(loader) == source
+
+
 def test_the_sample_is_judged_under_the_reports_keys(table):
     got = advise(table)
     assert isinstance(got["limit"], str) and 0 <= got["confidence"] <= 1 and got["reason"] and got["verdict"]

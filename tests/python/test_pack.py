@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -571,3 +572,26 @@ def test_a_dry_run_expects_the_size_within_5_percent(tmp_path, format, files, co
     expected = fb.pack(source, tmp_path / "out", dry_run=True, **options).expected_bytes
     written = fb.pack(source, tmp_path / "out", **options).written_bytes
     assert abs(expected / written - 1) < 0.05
+
+
+# ---- samples of a pack ----
+
+
+@pytest.mark.parametrize("format", ["arrow", "parquet", "hdf5"])
+def test_windows_of_a_shuffled_pack_are_refused_and_groups_are_doubted(tmp_path, format):
+    table = pa.table({"site": np.repeat(np.arange(4), 50), "t": np.tile(np.arange(50), 4)})
+    for shuffle in "full", "none":
+        fb.pack(table, tmp_path / shuffle, by="site", shuffle=shuffle, format=format)
+    mixed, kept = fb.open(tmp_path / "full"), fb.open(tmp_path / "none")
+    for options in {}, {"by": "site"}, {"drop_missing": "t"}:
+        with pytest.raises(ValueError, match="'part-0-00000.*' is a shuffled pack .*--shuffle none, and --by"):
+            mixed.windows(4, **options)
+    with pytest.warns(UserWarning, match="without a step, windows are of rows whose times rise by chance"):
+        mixed.windows(2, by="site", time="t")
+    (note,) = mixed.groups("site").notes
+    assert "the rows of a group are in another order than in its source" in note
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert kept.groups("site").notes == [] == kept.windows(4, by="site").notes == mixed.windows(2, time="t", step=1).notes
+    with kept.windows(4, by="site").loader({"t": "t"}, batch_size=8) as loader:
+        assert all((np.diff(np.asarray(batch["t"])) == 1).all() for batch in loader)

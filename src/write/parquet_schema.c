@@ -110,24 +110,24 @@ static fby_status set_type(fby__pqw_leaf *l, const fby__arrow_format *format, fb
 
 /* ---- the tree ---- */
 
-typedef struct import {
+typedef struct importer {
     fby__pqw_schema *schema;
     size_t node_cap, leaf_cap;
     uint32_t path[FBY__MAX_LEVEL + 1];
-} import;
+} importer;
 
 static bool is_list(fby__arrow_storage storage)
 {
     return storage == FBY__ARROW_LIST32 || storage == FBY__ARROW_LIST64 || storage == FBY__ARROW_FIXED_LIST;
 }
 
-static fby_status in_path(const import *im, unsigned depth, fby_status status, fby_error *err)
+static fby_status in_path(const importer *im, unsigned depth, fby_status status, fby_error *err)
 {
     fby__pqw_leaf at = {.path = (uint32_t *)im->path, .n_path = depth};
     return fby__pqw_in_column(im->schema, &at, status, err);
 }
 
-static fby_status add_leaf(import *im, unsigned depth, fby_error *err)
+static fby_status add_leaf(importer *im, unsigned depth, fby_error *err)
 {
     fby__pqw_schema *s = im->schema;
     if (fby__grow((void **)&s->leaves, &im->leaf_cap, s->n_leaves + 1, sizeof *s->leaves) != 0)
@@ -147,7 +147,7 @@ static fby_status add_leaf(import *im, unsigned depth, fby_error *err)
 }
 
 /* depth: of the nodes above, the root apart */
-static fby_status add_node(import *im, const struct ArrowSchema *in, uint32_t parent, uint32_t child, unsigned depth, fby_error *err)
+static fby_status add_node(importer *im, const struct ArrowSchema *in, uint32_t parent, uint32_t child, unsigned depth, fby_error *err)
 {
     fby__pqw_schema *s = im->schema;
     if (depth == FBY__MAX_LEVEL)
@@ -180,7 +180,7 @@ static fby_status add_node(import *im, const struct ArrowSchema *in, uint32_t pa
 
 fby_status fby__pqw_schema_init(const struct ArrowSchema *in, fby__pqw_schema *out, fby_error *err)
 {
-import im = {.schema = out };
+    importer im = {.schema = out};
     *out = (fby__pqw_schema){.n_nodes = 1};
     if (fby__grow((void **)&out->nodes, &im.node_cap, 1, sizeof *out->nodes) != 0)
         return fby__fail_nomem(err, "a Parquet schema");

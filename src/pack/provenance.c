@@ -155,7 +155,7 @@ size_t fby__pack_metadata(const fby__pack *p, fby__key_value out[FBY__PACK_METAD
     }
     if (p->pipeline && strlen(fby__pack_pipeline_text(p->pipeline)) <= LONGEST_TEXT)
         out[n++] = (fby__key_value){"forebay.outputs", fby__pack_pipeline_text(p->pipeline)};
-    if (p->o->pipeline && strlen(p->o->pipeline) <= LONGEST_TEXT)
+    if (p->pipeline && p->o->pipeline && strlen(p->o->pipeline) <= LONGEST_TEXT)
         out[n++] = (fby__key_value){"forebay.pipeline", p->o->pipeline};
     if (w->columns.n)
         out[n++] = (fby__key_value){"forebay.columns", (const char *)w->columns.data};

@@ -244,6 +244,31 @@ static void other_tasks_have_it_from_the_plan(void **state)
     free_plan(&p);
 }
 
+/* So that two runs whose texts differ cannot mix in one pack: the plan does not have it either. */
+static void the_text_of_a_pipeline_is_of_no_pack_of_rows(void **state)
+{
+    (void)state;
+    fby_dataset *rows = open_rows(), *ds;
+    fby_pack_opts with_text = OPTS;
+    fby_error err;
+    fby_contents *c;
+    char to[600], part[700];
+    with_text.pipeline = "of no outputs";
+    (void)snprintf(to, sizeof to, "%s/out", g_dir);
+    (void)snprintf(part, sizeof part, "%s/part-00000.arrow", to);
+    if (fby_pack(rows, to, &with_text, NULL, &err) != FBY_OK)
+        fail_msg("%s", err.message);
+    const fby_source source = {.path = part};
+    const fby_open_opts opts = {.size = sizeof opts, .cache_dir = "", .n_threads = 1};
+    assert_int_equal(fby_dataset_open(&source, 1, &opts, &ds, &err), FBY_OK);
+    assert_int_equal(fby_contents_open(ds, 0, &c, &err), FBY_OK);
+    assert_non_null(fby_contents_attribute(c, "/", "forebay.batch"));
+    assert_null(fby_contents_attribute(c, "/", "forebay.pipeline"));
+    fby_contents_close(c);
+    fby_dataset_close(ds);
+    fby_dataset_close(rows);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +276,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(texts_are_texts_and_end_where_the_bytes_do, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(the_number_of_bytes_is_not_believed, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(other_tasks_have_it_from_the_plan, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(the_text_of_a_pipeline_is_of_no_pack_of_rows, setup_dir, teardown_dir),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -295,15 +295,21 @@ static fby_status check_columns(const fby_pack_opts *o, fby_error *err)
     return status;
 }
 
-/* Parquet knows lists alone: what comes back would be of another shape. */
+static bool has_arrays(const struct ArrowSchema *field)
+{
+    bool found = strncmp(field->format, "+w:", 3) == 0;
+    for (int64_t i = 0; !found && i < field->n_children; i++)
+        found = has_arrays(field->children[i]);
+    return found;
+}
+
+/* Parquet knows lists alone: a loader of the pack would have values of another shape. */
 static fby_status check_shapes(const fby__pack *p, fby_error *err)
 {
-    for (int64_t i = 0; p->pipeline && p->format == FBY__WRITE_PARQUET && i < p->schema.n_children; i++) {
-        const struct ArrowSchema *c = p->schema.children[i];
-        if (c->n_children && (c->format[1] == 'w' || c->children[0]->n_children))
-            return fby__fail(err, FBY_E_UNSUPPORTED, "output '%s' holds arrays, whose shape Parquet does not keep: pack it as arrow",
-                             c->name);
-    }
+    for (int64_t i = 0; p->format == FBY__WRITE_PARQUET && i < p->schema.n_children; i++)
+        if (has_arrays(p->schema.children[i]))
+            return fby__fail(err, FBY_E_UNSUPPORTED, "%s '%s' holds arrays, whose shape Parquet does not keep: pack it as arrow",
+                             p->pipeline ? "output" : "column", p->schema.children[i]->name);
     return FBY_OK;
 }
 

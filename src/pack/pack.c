@@ -130,6 +130,8 @@ fby_status fby__pack_check_call(fby_dataset *ds, const char *to, const fby_pack_
     if (!ds || !to || !*to)
         return fby__fail(err, FBY_E_ARG, "no %s", ds ? "folder to pack into" : "data set");
     FBY__TRY(fby__dataset_check_process(ds, err));
+    if (fby__dataset_io_engine(ds) == FBY_IO_NULL)
+        return fby__fail(err, FBY_E_ARG, "the data set was opened with io 'null', which reads nothing: a pack of it would hold no values");
     return opts ? FBY__SIZED_IN(fby_pack_opts, progress_user, opts, out, err) : FBY_OK;
 }
 

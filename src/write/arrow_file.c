@@ -221,6 +221,13 @@ static fby_status codec_of(const char *name, fby__codec_id *out, fby_error *err)
     return fby__fail(err, FBY_E_ARG, "Arrow files have no codec '%s': it is none, lz4 or zstd", name);
 }
 
+static fby_status arrow_check(const struct ArrowSchema *schema, const fby__write_options *options, fby_error *err)
+{
+    fby__codec_id codec;
+    FBY__TRY(codec_of(options->codec, &codec, err));
+    return fby__arrow_flat_check(schema, err);
+}
+
 static fby_status arrow_begin(const struct ArrowSchema *schema, const fby__write_options *options, fby__byte_sink sink, fby__writer **out,
                               fby_error *err)
 {
@@ -250,4 +257,4 @@ static fby_status arrow_begin(const struct ArrowSchema *schema, const fby__write
 }
 
 const fby__writer_ops fby__writer_arrow = {
-    .name = "arrow", .begin = arrow_begin, .batch = arrow_batch, .end = arrow_end, .free = arrow_free};
+    .name = "arrow", .check = arrow_check, .begin = arrow_begin, .batch = arrow_batch, .end = arrow_end, .free = arrow_free};

@@ -82,6 +82,16 @@ static void destroy(fby__writer *base)
     fby__free(w);
 }
 
+static fby_status check(const struct ArrowSchema *schema, const fby__write_options *options, fby_error *err)
+{
+    fby__codec_id codec;
+    fby__pqw_schema made;
+    FBY__TRY(codec_of(options->codec, &codec, err));
+    const fby_status status = fby__pqw_schema_init(schema, &made, err);
+    fby__pqw_schema_fini(&made);
+    return status;
+}
+
 static fby_status begin(const struct ArrowSchema *schema, const fby__write_options *options, fby__byte_sink sink, fby__writer **out,
                         fby_error *err)
 {
@@ -282,4 +292,5 @@ static fby_status end(fby__writer *base, const fby__key_value *metadata, size_t 
     return fby__writer_put(base, tail, sizeof tail, err);
 }
 
-const fby__writer_ops fby__writer_parquet = {.name = "parquet", .begin = begin, .batch = batch, .end = end, .free = destroy};
+const fby__writer_ops fby__writer_parquet = {
+    .name = "parquet", .check = check, .begin = begin, .batch = batch, .end = end, .free = destroy};

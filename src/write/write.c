@@ -16,7 +16,7 @@ static const fby__writer_ops *const formats[FBY__WRITE_FORMAT_COUNT] = {
 
 fby_status fby__writer_check(fby__write_format format, const struct ArrowSchema *schema, const fby__write_options *options, fby_error *err)
 {
-    return formats[format]->check ? formats[format]->check(schema, options ? options : &none, err) : FBY_OK;
+    return formats[format]->check(schema, options ? options : &none, err);
 }
 
 fby_status fby__writer_begin(fby__write_format format, const struct ArrowSchema *schema, const fby__write_options *options,

@@ -13,7 +13,7 @@ struct fby__writer {
 
 typedef struct fby__writer_ops {
     const char *name; /* "arrow", as users write it */
-    /** NULL: there is nothing that begin does not see as early. */
+    /** See fby__writer_check. */
     fby_status (*check)(const struct ArrowSchema *schema, const fby__write_options *options, fby_error *err);
     /** *out is the format's writer, zeroed but for its own fields; write.c has set nothing yet. May write the file's head by fby__writer_put. */
     fby_status (*begin)(const struct ArrowSchema *schema, const fby__write_options *options, fby__byte_sink sink, fby__writer **out,

@@ -212,6 +212,10 @@ def test_what_options_do_not_fit_is_said(tmp_path):
     ds = fb.open(floats(100))
     with pytest.raises(ValueError, match="snappy.*none, lz4 or zstd"):
         fb.pack(ds, tmp_path / "a", codec="snappy")
+    with pytest.raises(ValueError, match="'gzip'; none, lz4, snappy and zstd"):
+        fb.pack(ds, tmp_path / "a", format="parquet", codec="gzip")
+    with pytest.raises(ValueError, match="'gzip'"):
+        fb.pack_tasks(ds, tmp_path / "a", format="parquet", codec="gzip")
     with pytest.raises(fb.BudgetError, match="16 MiB"):
         fb.pack(ds, tmp_path / "b", memory="1MiB")
     write(floats(400_000, columns=12), tmp_path / "src", row_group_size=200_000)
@@ -223,8 +227,17 @@ def test_what_options_do_not_fit_is_said(tmp_path):
         fb.pack(ds, tmp_path / "d", batch=0)
     with pytest.raises(ValueError, match="files"):
         fb.pack(fb.open(floats(20_000_000, columns=0)), tmp_path / "e", rows_per_file=1)
-    for name in "bcdef":
+    for name in "abcdef":
         assert not (tmp_path / name).exists()
+
+
+def test_a_data_set_that_reads_nothing_is_not_packed(tmp_path):
+    src = write(floats(100), tmp_path / "src")
+    with pytest.raises(ValueError, match="io 'null', which reads nothing"):
+        fb.pack(fb.open(src, io="null"), tmp_path / "out", verify=True)
+    with pytest.raises(ValueError, match="io 'null', which reads nothing"):
+        fb.pack_tasks(fb.open(src, io="null"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_progress_counts_rows_and_may_end_it(tmp_path):

@@ -37,7 +37,7 @@ def _batches(path):
 
 @pytest.mark.parametrize("codec", ["auto", "none", "lz4", "snappy"])
 def test_parquet_files_hold_the_same_rows_in_row_groups_of_the_batch(tmp_path, codec):
-    ds = fb.open(write(every_type(2500, seed=4), tmp_path / "src"))
+    ds = fb.open(write(every_type(2500, seed=4, types=[t for t in TYPES if "fixed_size_list" not in str(t)]), tmp_path / "src"))
     fb.pack(ds, tmp_path / "out", seed=11, format="parquet", codec=codec, batch=300, rows_per_file=1000, threads=2, verify=True)
     fb.pack(ds, tmp_path / "arrow", seed=11, batch=300, rows_per_file=1000)
     packed, expected = pa.table(fb.open(tmp_path / "out")), read(tmp_path / "arrow")
@@ -119,11 +119,21 @@ UNWRITTEN = {
 }
 
 
+@pytest.mark.parametrize("kind", [t for t in TYPES if "fixed_size_list" in str(t)], ids=str)
+def test_arrays_whose_shape_a_parquet_pack_would_lose_are_refused_by_name(tmp_path, kind):
+    table = pa.table({"i": [1, 2], "odd": pa.array([None, None], kind)})
+    with pytest.raises(fb.UnsupportedError, match="column 'odd' holds arrays, whose shape Parquet does not keep: pack it as arrow"):
+        fb.pack(table, tmp_path / "parquet", format="parquet")
+    assert not (tmp_path / "parquet").exists()
+    fb.pack(table, tmp_path / "arrow", verify=True)
+    assert fb.open(tmp_path / "arrow").schema["odd"].dtype == fb.open(table).schema["odd"].dtype
+
+
 @pytest.mark.parametrize("what", UNWRITTEN)
 def test_types_that_parquet_lacks_are_refused_by_name_and_written_to_arrow(tmp_path, what):
     table = pa.table({"i": [1, 2], "odd": UNWRITTEN[what]})
     with pytest.raises(fb.UnsupportedError, match=f"column 'odd'.*{re.escape(what)}"):
         fb.pack(table, tmp_path / "parquet", format="parquet")
-    assert not list((tmp_path / "parquet").glob("part-*"))
+    assert not (tmp_path / "parquet").exists()
     fb.pack(table, tmp_path / "arrow", shuffle="none", verify=True)
     assert read(tmp_path / "arrow")["odd"].to_pylist() == table["odd"].to_pylist()

@@ -17,6 +17,9 @@
 #define BATCH_BYTES ((double)(4 << 20))
 #define FILE_BYTES ((double)(256 << 20))
 #define MAX_BATCH_ROWS UINT64_C(65536)
+#define FILE_CHUNKS UINT64_C(32768)           /* of a Parquet file: all that its footer says of them is kept until it is written */
+#define CHUNK_BYTES UINT64_C(256)             /* which is about so much of each; the footer's text and how buffers grow included */
+#define METADATA_BYTES ((uint64_t)16 << 20)   /* that files in the making may have beside a quarter of the memory */
 #define LEAST_ROOM_BYTES ((uint64_t)16 << 20) /* of a bucket: below it a thread less has more of it */
 #define LEAST_MEMORY_BYTES ((uint64_t)16 << 20)
 #define TASK_MEMORY_BYTES ((uint64_t)4 << 30) /* of a task, if nothing is said: the same on every machine */
@@ -70,6 +73,21 @@ static uint64_t power_of_two_below(double n)
     return p;
 }
 
+/* Column chunks of a row group of Parquet, at most; 0: other formats keep little of what they have written. */
+static uint64_t group_chunks(const fby__pack *p)
+{
+    uint64_t n = 0;
+    for (int64_t i = 0; p->format == FBY__WRITE_PARQUET && i < p->schema.n_children; i++)
+        n += (uint64_t)fby__write_field_count(p->schema.children[i]);
+    return n;
+}
+
+static uint64_t default_rows_per_file(const fby__pack *p, double row_bytes)
+{
+    const uint64_t batches = 1 + (uint64_t)(FILE_BYTES / (row_bytes * (double)p->batch_rows)), chunks = group_chunks(p);
+    return p->batch_rows * (chunks ? fby__max_u64(1, fby__min_u64(batches, FILE_CHUNKS / chunks)) : batches);
+}
+
 static fby_status choose_sizes(fby__pack *p, fby_error *err)
 {
     const fby_pack_opts *o = p->o;
@@ -84,8 +102,34 @@ static fby_status choose_sizes(fby__pack *p, fby_error *err)
         return fby__fail(err, FBY_E_ARG, "batch of %llu rows: at most 2^31 - 1 fit", (unsigned long long)p->batch_rows);
     p->rows_per_file = o->rows_per_file;
     if (!p->rows_per_file)
-        p->rows_per_file = p->batch_rows * (uint64_t)(1 + FILE_BYTES / (row * (double)p->batch_rows));
+        p->rows_per_file = default_rows_per_file(p, row);
     return FBY_OK;
+}
+
+static uint64_t file_groups(const fby__pack *p) { return fby__div_up_u64(fby__min_u64(p->rows, p->rows_per_file), p->batch_rows); }
+
+uint64_t fby__pack_files_at_once(const fby__pack *p)
+{
+    const uint64_t chunks = group_chunks(p) * file_groups(p);
+    return chunks ? fby__max_u64(1, FILE_CHUNKS / chunks) : UINT64_MAX;
+}
+
+/* Each worker writes a file, whose metadata grow with it. */
+static fby_status leave_room_for_metadata(fby__pack *p, fby_error *err)
+{
+    const uint64_t groups = file_groups(p), chunks = group_chunks(p);
+    const uint64_t room = p->memory_bytes / 4 + METADATA_BYTES, most = room / CHUNK_BYTES;
+    if (chunks == 0 || groups <= most / chunks / p->n_workers)
+        return FBY_OK;
+    p->n_workers = (uint32_t)fby__max_u64(1, most / chunks / groups);
+    if (groups <= most / chunks)
+        return FBY_OK;
+    return fby__fail(
+        err, FBY_E_BUDGET,
+        "a file of %llu row groups, of %llu columns each: what Parquet's footer says of them takes about %llu MiB until the file "
+        "is written, and may take %llu: raise batch, lower rows_per_file, or raise the memory",
+        (unsigned long long)groups, (unsigned long long)chunks, (unsigned long long)(groups * chunks * CHUNK_BYTES >> 20),
+        (unsigned long long)(room >> 20));
 }
 
 /* Of a key, its values are known by now. */
@@ -358,6 +402,8 @@ fby_status fby__pack_layout(fby__pack *p, fby_error *err)
     fby__pack_reader_close(reader);
     if (status == FBY_OK)
         status = choose_sizes(p, err);
+    if (status == FBY_OK)
+        status = leave_room_for_metadata(p, err);
     return status == FBY_OK ? choose_tasks(p, err) : status;
 }
 

@@ -9,6 +9,7 @@
  * A task sums up a range of the source's blocks and a range of the pack's files. These have nothing to do with each other: all sums are
  * added up before they are compared.
  */
+#include "base/checked.h"
 #include "dataset/dataset.h"
 #include "io/io.h"
 #include "pack/pack_impl.h"
@@ -236,18 +237,15 @@ static fby_status sum_source(verifier *v, uint64_t k, fby__pack_sum *sum, fby_er
     return status;
 }
 
-/* Of a range of the pack's files. */
-static fby_status sum_pack(verifier *v, uint64_t k, fby__pack_sum *sum, fby_error *err)
+static fby_status sum_files(verifier *v, uint64_t first, uint64_t last, fby__pack_sum *sum, fby_error *err)
 {
     fby__pack *p = v->p;
     fby_dataset *packed = NULL;
     fby__pack_reader *reader = NULL;
-    uint64_t first, last;
-    fby__pack_verify_files(p, k, &first, &last);
-    if (first == last)
-        return FBY_OK;
     fby_status status = open_pack(p, first, last, &packed, err);
-    if (status == FBY_OK && (sum->rows = fby_dataset_rows(packed)) > 0)
+    const uint64_t rows = status == FBY_OK ? fby_dataset_rows(packed) : 0;
+    sum->rows += rows;
+    if (rows > 0)
         status = open_rows(p, packed, v->memory_bytes, &reader, err);
     if (reader)
         status = sum_rows(p, reader, 0, fby__dataset_block_count(packed), &sum->of_pack, err);
@@ -255,6 +253,16 @@ static fby_status sum_pack(verifier *v, uint64_t k, fby__pack_sum *sum, fby_erro
     fby__pack_reader_close(reader);
     fby_dataset_close(packed);
     return status;
+}
+
+/* Of a range of the pack's files. */
+static fby_status sum_pack(verifier *v, uint64_t k, fby__pack_sum *sum, fby_error *err)
+{
+    const uint64_t at_once = fby__pack_files_at_once(v->p);
+    uint64_t first, last;
+    for (fby__pack_verify_files(v->p, k, &first, &last); first < last; first += fby__min_u64(at_once, last - first))
+        FBY__TRY(sum_files(v, first, first + fby__min_u64(at_once, last - first), sum, err));
+    return FBY_OK;
 }
 
 /*

@@ -608,3 +608,27 @@ def test_windows_of_a_shuffled_pack_are_refused_and_groups_are_doubted(tmp_path,
         assert kept.groups("site").notes == [] == kept.windows(4, by="site").notes == mixed.windows(2, time="t", step=1).notes
     with kept.windows(4, by="site").loader({"t": "t"}, batch_size=8) as loader:
         assert all((np.diff(np.asarray(batch["t"])) == 1).all() for batch in loader)
+
+
+# ---- metadata of Parquet ----
+
+
+PACK_SMALL_GROUPS = """
+import resource, sys
+import forebay as fb
+begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+done = fb.pack(sys.argv[1], sys.argv[2], format="parquet", memory="16MiB", threads=1, batch=1, verify=True)
+print(done.files, done.rows_per_file, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - begun) >> 10)
+"""
+
+
+def test_row_groups_of_a_row_take_no_more_memory_than_stated(tmp_path):
+    """Half a million column chunks: what the footer says of one takes 200 bytes until its file is written."""
+    table = pa.table({f"x{c}": np.arange(9_000, dtype="f4") for c in range(60)})
+    src = write(table, tmp_path / "src")
+    command = [sys.executable, "-c", PACK_SMALL_GROUPS, src, tmp_path / "out"]
+    files, rows_per_file, mib = map(int, subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
+    assert (files, rows_per_file) == (17, 546) and mib <= 16 + 64
+    with pytest.raises(fb.BudgetError, match="a file of 9000 row groups, of 60 columns each: .*: raise batch, lower rows_per_file"):
+        fb.pack(src, tmp_path / "large", format="parquet", memory="16MiB", batch=1, rows_per_file=9_000)
+    assert not (tmp_path / "large").exists()

@@ -38,7 +38,6 @@ typedef struct words {
     const char *text[WORDS];
     char copy[WORDS][240];
     unsigned n;
-    bool nomem;
     int sys_errno; /* of a call that may succeed the next time */
 } words;
 
@@ -67,8 +66,6 @@ static herr_t one_word(unsigned n, const H5E_error2_t *e, void *user)
 {
     words *w = user;
     (void)n;
-    if (e->min_num == H5E_NOSPACE || e->min_num == H5E_CANTALLOC)
-        w->nomem = e->maj_num == H5E_RESOURCE;
     const char *said = e->desc ? strstr(e->desc, "errno = ") : NULL;
     long sys_errno = said ? strtol(said + 8, NULL, 10) : 0;
     if (is_passing(sys_errno))
@@ -80,7 +77,7 @@ static herr_t one_word(unsigned n, const H5E_error2_t *e, void *user)
     return 0;
 }
 
-static void collect(char *out, size_t n, bool *out_nomem, int *out_errno)
+int h5_words(char *out, size_t n)
 {
     words w = {0};
     (void)H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, one_word, &w); /* innermost first */
@@ -90,16 +87,7 @@ static void collect(char *out, size_t n, bool *out_nomem, int *out_errno)
         used += (size_t)snprintf(out + used, n - used, "no reason given");
     for (unsigned i = w.n; i-- > 0 && used < n;)
         used += (size_t)snprintf(out + used, n - used, "%s%s", w.copy[i], i ? ": " : "");
-    *out_nomem = w.nomem;
-    *out_errno = w.sys_errno;
-}
-
-int h5_words(char *out, size_t n)
-{
-    bool nomem;
-    int sys_errno;
-    collect(out, n, &nomem, &sys_errno);
-    return sys_errno;
+    return w.sys_errno;
 }
 
 bool out_of_descriptors(void)
@@ -119,15 +107,13 @@ int fail_descriptors(work *w)
 int fail_h5(work *w, const char *fmt, ...)
 {
     char text[800], head[200];
-    bool nomem;
-    int sys_errno;
-    collect(text, sizeof text, &nomem, &sys_errno);
+    const int sys_errno = h5_words(text, sizeof text);
     va_list ap;
     va_start(ap, fmt);
     (void)vsnprintf(head, sizeof head, fmt, ap);
     va_end(ap);
     w->reply.sys_errno = sys_errno;
-    return fail(w, nomem ? FBY__H5P_NOMEM : sys_errno ? FBY__H5P_IO : FBY__H5P_FORMAT, "%.150s: %s", head, text);
+    return fail(w, allocation_failed() ? FBY__H5P_NOMEM : sys_errno ? FBY__H5P_IO : FBY__H5P_FORMAT, "%.150s: %s", head, text);
 }
 
 void progress(const work *w)

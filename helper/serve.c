@@ -69,10 +69,13 @@ bool serve(void)
     w.folders = w.object + message.request.object_bytes;
     w.reply = (fby__h5p_reply){.magic = FBY__H5P_MAGIC, .version = FBY__H5P_VERSION, .id = message.request.id, .kind = FBY__H5P_DONE};
     opens_begin(&w);
+    allocations_begin();
     bool ok = answer(&w) == 0;
     /* A source that was refused reads as fill values, where libhdf5 is asked. In a tree, the entry says it. */
     if (opens_refused() && message.request.op != FBY__H5P_TREE)
         ok = fail_refused(&w, message.request.op == FBY__H5P_OBJECT ? "the object cannot be read" : "the data cannot be read") == 0;
+    if (allocation_failed()) /* whatever became of it: a source that could not be opened for it reads as fill values, too */
+        ok = fail_nomem(&w) == 0;
     files_settle();
     opens_begin(NULL);
     (void)H5Eclear2(H5E_DEFAULT);

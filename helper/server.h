@@ -6,6 +6,7 @@
  *   h5_report.c      failures with libhdf5's own words; results in shared memory
  *   sandbox.c        what the program gives up before it looks at a file
  *   h5_open.c        which files may be opened: every open() comes there
+ *   h5_memory.c      whether an allocation failed: every malloc() comes there
  *   h5_files.c       the last few files, kept open
  *   h5_sources.c     the other files that a data set's values come from
  *   h5_types.c       a type of a file → a type in memory, and its description
@@ -62,7 +63,7 @@ bool serve_writing(void);
 int fail(work *w, uint32_t status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 int fail_nomem(work *w);
 /**
- * FORMAT (NOMEM where libhdf5 says so, IO where the system failed it for now), the text and what libhdf5's error stack says; the stack is
+ * FORMAT (NOMEM where an allocation failed, IO where the system failed it for now), the text and what libhdf5's error stack says; the stack is
  * emptied.
  */
 int fail_h5(work *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -110,6 +111,12 @@ void opens_forget(void);
 int fail_refused(work *w, const char *what);
 /** Try the files that a data set's values come from, as far as their names say which: opens_refused() then knows. */
 void try_sources(const work *w, hid_t dataset);
+
+/* ---- h5_memory.c ---- */
+
+/** Did an allocation fail for lack of memory since allocations_begin(), in libhdf5 or elsewhere? */
+bool allocation_failed(void);
+void allocations_begin(void);
 
 /* ---- h5_files.c ---- */
 

@@ -214,3 +214,19 @@ def test_integers_of_thousands_of_bytes_are_left_out_by_name(tmp_path, helper):
     with fb.open(tmp_path / "x.h5", cache_dir="") as ds:
         (note,) = ds.notes
         assert "'wide' is left out" in note and "integers of 9000 bytes" in note
+
+
+@pytest.mark.parametrize("mib", [20, 40, 80])
+def test_text_larger_than_what_the_program_has_at_first(tmp_path, helper, mib):
+    """Behind a link, so that the program reads it: it is given more memory, until the text fits, and goes on with less afterwards."""
+    long = [f"{i}{'a' * 6000}" for i in range((mib << 20) // 6000)]
+    with h5py.File(tmp_path / "source.h5", "w") as file:
+        file.create_dataset("x", data=np.array(long, dtype=object), dtype=h5py.string_dtype())
+        file.create_dataset("y", data=np.array(long[:50], dtype=object), dtype=h5py.string_dtype())
+    with h5py.File(tmp_path / "main.h5", "w") as file:
+        file["x"] = h5py.ExternalLink("source.h5", "/x")
+        file["y"] = h5py.ExternalLink("source.h5", "/y")
+    with fb.open(tmp_path / "main.h5", cache_dir="", table="/x") as ds:
+        assert ds.read("x", memory="2GiB")["x"].tolist() == long
+    with fb.open(tmp_path / "main.h5", cache_dir="", table="/y") as ds:
+        assert ds.read("y")["y"].tolist() == long[:50]

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_MEMORY ((size_t)4 << 30) /* asked for at once: beyond it libhdf5 is told no */
-
 static _Thread_local fby__h5_helper_memory *t_memory;
 
 fby__h5_helper_memory *fby__h5_helper_memory_of(fby__h5_helper_memory *memory)
@@ -38,7 +36,7 @@ static fby_status ask_with_memory(const fby__h5_ask *ask, fby__h5p_request *q, i
         }
         q->memory_bytes = m->held = want;
         r = fby__h5_helper_exchange(ask, q, out_fd, out_bytes, err);
-        if (r != FBY_E_NOMEM || want > MAX_MEMORY)
+        if (r != FBY_E_NOMEM || want > FBY__H5P_MAX_MEMORY)
             break;
         want = want < FBY__H5P_MEMORY / 2 ? (size_t)FBY__H5P_MEMORY : 2 * want;
     }

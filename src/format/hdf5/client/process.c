@@ -347,8 +347,11 @@ static fby_status answer_locked(const fby__h5_ask *ask, uint64_t id, bool last, 
             return fail_nonsense_locked("no reply that it may give", err);
         if (r.kind == FBY__H5P_PROGRESS)
             continue;
-        if (!result)
+        if (!result) {
+            if (r.status == FBY__H5P_NOMEM) /* libhdf5 loses memory, and what it knew, where an allocation fails */
+                put_away_locked(0);
             return status_of(&r, err);
+        }
         fby_status checked = check_result_locked(ask, &r, fd, err);
         if (checked != FBY_OK) {
             if (fd >= 0)

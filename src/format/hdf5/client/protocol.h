@@ -68,6 +68,7 @@
 #define FBY__H5P_MAX_ATTRIBUTE ((uint64_t)64 << 20) /* larger values are left out: n = 0 */
 #define FBY__H5P_MAX_SOURCES (1u << 20)
 #define FBY__H5P_MEMORY ((uint64_t)32 << 20) /* of the program itself, with libhdf5's caches of metadata */
+#define FBY__H5P_MAX_MEMORY ((uint64_t)4 << 30) /* no request is given much more: a larger allocation is none that memory would help */
 #define FBY__H5P_NO_OBJECT UINT32_MAX
 
 enum { FBY__H5P_TREE = 1, FBY__H5P_OBJECT, FBY__H5P_READ, FBY__H5P_VALUES };

@@ -163,11 +163,11 @@ int file_of(work *w, hid_t *out)
 enum { MAX_LINKS = 32 }; /* what libhdf5 follows, and more */
 
 static char g_refused[FBY__H5P_MAX_PATH]; /* the file that was not opened, "" = none */
-static char g_passed[MAX_LINKS][FBY__H5P_MAX_PATH];
+static passed_link g_passed[MAX_LINKS];
 static unsigned g_n_passed;
 
 unsigned links_passed(void) { return g_n_passed; }
-const char *link_passed(unsigned i) { return g_passed[i]; }
+const passed_link *link_passed(unsigned i) { return &g_passed[i]; }
 
 static bool is_special(const char *folder, size_t folder_n, const char *name)
 {
@@ -195,8 +195,12 @@ static herr_t check_link(const char *parent, const char *group, const char *file
     }
     if (special)
         (void)snprintf(g_refused, sizeof g_refused, "%s", file);
-    if (parent[0] == '/' && g_n_passed < MAX_LINKS && strlen(parent) < sizeof g_passed[0])
-        strcpy(g_passed[g_n_passed++], parent);
+    passed_link *passed = &g_passed[g_n_passed];
+    if (parent[0] == '/' && g_n_passed < MAX_LINKS && strlen(parent) < sizeof passed->from && strlen(file) < sizeof passed->file) {
+        strcpy(passed->from, parent);
+        strcpy(passed->file, file);
+        g_n_passed++;
+    }
     return special ? -1 : 0;
 }
 

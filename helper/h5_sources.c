@@ -126,30 +126,41 @@ static size_t folder_n(const char *path)
     return slash ? (size_t)(slash - path) + 1 : 0;
 }
 
-/* A file that a data set of the file `from` names. False: nowhere; then *out is where it should most likely be. */
-static bool find_linked(const char *from, const char *name, const char *prefixes, char *out)
+/* 1: it is there; 0: it is not, and if it ever is, it will be taken; -1: a failure. `fits`: its name is none that is too long. */
+static int try_place(sources *s, bool fits, const char *place)
 {
-    const char *last = strrchr(name, '/');
+    if (!fits)
+        return 0;
+    return is_file(place) ? 1 : add(s, place, FBY__H5P_SOURCE_LATER, NULL);
+}
+
+/*
+ * A file that the file `from` names, by a link or as a source of a virtual data set. 1: it is *out; 0: nowhere, and *out is where it should most
+ * likely be; -1: a failure. The places before it, where it is not, are added.
+ */
+static int find_linked(sources *s, const char *from, const char *name, const char *prefixes, char *out)
+{
+    char real[FBY__H5P_MAX_PATH];
+    int r;
     if (name[0] == '/') {
-        if (snprintf(out, MAX_PATH, "%s", name) < MAX_PATH && is_file(out))
-            return true;
-        name = last + 1;
+        if ((r = try_place(s, snprintf(out, MAX_PATH, "%s", name) < MAX_PATH, out)) != 0)
+            return r;
+        name = strrchr(name, '/') + 1;
     }
     for (const char *p = prefixes; p && *p;) {
         size_t n = strcspn(p, ":");
-        if (n && join(out, p, n, name) && is_file(out))
-            return true;
+        if ((r = try_place(s, n && join(out, p, n, name), out)) != 0)
+            return r;
         p += n + (p[n] == ':');
     }
-    if (join(out, from, folder_n(from), name) && is_file(out))
-        return true;
-    if (join(out, "", 0, name) && is_file(out))
-        return true;
-    char real[FBY__H5P_MAX_PATH];
-    if (realpath(from, real) && join(out, real, folder_n(real), name) && is_file(out))
-        return true;
+    if ((r = try_place(s, join(out, from, folder_n(from), name), out)) != 0)
+        return r;
+    if ((r = try_place(s, join(out, "", 0, name), out)) != 0)
+        return r;
+    if (realpath(from, real) && (r = try_place(s, join(out, real, folder_n(real), name), out)) != 0)
+        return r;
     (void)join(out, from, folder_n(from), name);
-    return false;
+    return 0;
 }
 
 /* ---- external raw data ---- */
@@ -169,6 +180,17 @@ static bool find_raw(const work *w, hid_t dcpl, const char *from, const char *na
     if (prefix && *prefix && strcmp(prefix, ".") != 0)
         return join(out, prefix, strlen(prefix), name);
     return externals_are_beside(w, dcpl) ? join(out, from, folder_n(from), name) : join(out, "", 0, name);
+}
+
+/* It counts as passed over where the raw data lies in the working directory: if it ever is there, it will be taken. */
+static int add_place_beside(sources *s, const char *name)
+{
+    char path[MAX_PATH];
+    const char *prefix = getenv("HDF5_EXTFILE_PREFIX");
+    if (name[0] == '/' || (prefix && *prefix && strcmp(prefix, ".") != 0) || !join(path, s->w->path, folder_n(s->w->path), name) ||
+        access(path, F_OK) == 0)
+        return 0;
+    return add(s, path, FBY__H5P_SOURCE_LATER, NULL);
 }
 
 static int add_raw(sources *s, hid_t dataset, hid_t dcpl, const char *from)
@@ -195,6 +217,7 @@ static int add_raw(sources *s, hid_t dataset, hid_t dcpl, const char *from)
         left -= need;
         if (!find_raw(s->w, dcpl, from, name, path))
             return fail(s->w, FBY__H5P_UNSUPPORTED, "the name of an external file is too long");
+        TRY(add_place_beside(s, name));
         if (stat(path, &st) != 0) {
             TRY(add_missing(s, path, "its external file '%.250s' is not there (%.400s)", name, path));
             continue;
@@ -256,9 +279,12 @@ static int add_source(sources *s, const home *h, const char *file, const char *o
     bool own = strcmp(file, ".") == 0;
     unsigned absent = later ? FBY__H5P_SOURCE_LATER : FBY__H5P_SOURCE_MISSING;
     *out_there = false;
+    const int found = own ? 1 : find_linked(s, h->path, file, getenv("HDF5_VDS_PREFIX"), path);
     if (own)
         (void)snprintf(path, sizeof path, "%s", h->path);
-    else if (!find_linked(h->path, file, getenv("HDF5_VDS_PREFIX"), path))
+    if (found < 0)
+        return -1;
+    if (!found)
         return later ? add(s, path, absent, NULL) : add_missing(s, path, "its source file '%.250s' is not there (%.400s)", file, path);
     AUTO_ID fapl = H5Pcreate(H5P_FILE_ACCESS);
     AUTO_ID opened = own || fapl < 0 || H5Pset_fclose_degree(fapl, H5F_CLOSE_WEAK) < 0 ? -1 : H5Fopen(path, H5F_ACC_RDONLY, fapl);
@@ -355,8 +381,13 @@ static int add_dataset(sources *s, hid_t dataset, const char *from, int depth)
     size_t n = 0;
     if (dcpl < 0)
         return fail_h5(s->w, "the data set");
-    for (unsigned i = 0; i < links_passed(); i++) /* kept by open_object: of this data set */
-        TRY(add(s, link_passed(i), FBY__H5P_SOURCE_THERE, NULL));
+    for (unsigned i = 0; i < links_passed(); i++) { /* kept by open_object: of this data set */
+        const passed_link *link = link_passed(i);
+        char place[MAX_PATH];
+        TRY(add(s, link->from, FBY__H5P_SOURCE_THERE, NULL));
+        if (find_linked(s, link->from, link->file, getenv("HDF5_EXT_PREFIX"), place) < 0)
+            return -1;
+    }
     ssize_t own_n = H5Fget_name(dataset, own, sizeof own);
     if (own_n > 0 && (size_t)own_n < sizeof own && own[0] == '/') {
         TRY(add(s, own, FBY__H5P_SOURCE_THERE, NULL)); /* what a link led to */

@@ -127,9 +127,13 @@ int file_of(work *w, hid_t *out);
  * one that is a pipe or a device would keep libhdf5 waiting.
  */
 hid_t open_object(hid_t from, const char *path);
-/** After it gave a data set: the files whose links to other files it went through. */
+/** After it gave a data set: the links to other files that it went through. */
+typedef struct passed_link {
+    char from[FBY__H5P_MAX_PATH]; /* the file that has the link */
+    char file[FBY__H5P_MAX_PATH]; /* as the link names it */
+} passed_link;
 unsigned links_passed(void);
-const char *link_passed(unsigned i);
+const passed_link *link_passed(unsigned i);
 /** After it gave -1: FORMAT, with the reason. */
 int fail_open(work *w, const char *what);
 /** Type and extent of a data set as one number, never 0; 0: a failure. */

@@ -399,3 +399,68 @@ def test_a_loader_of_all_columns_says_what_it_goes_without(tmp_path):
                 warnings.simplefilter("error")
                 with ds.loader({"x": "x"}, batch_size=4):
                     pass
+
+
+@pytest.fixture
+def prefixes(tmp_path, monkeypatch):
+    """A virtual data set and a link, both to s.h5, for which two folders are looked at before the file's own."""
+    for folder in ("first", "second", "own"):
+        (tmp_path / folder).mkdir()
+    for variable in ("HDF5_VDS_PREFIX", "HDF5_EXT_PREFIX"):
+        monkeypatch.setenv(variable, f"{tmp_path / 'first'}:{tmp_path / 'second'}")
+    with files.new_file(tmp_path / "own" / "v.h5", "v110") as file:
+        layout = h5py.VirtualLayout((N,), "<i8")
+        layout[:] = h5py.VirtualSource("s.h5", "x", (N,))
+        file.create_virtual_dataset("v", layout)
+    with files.new_file(tmp_path / "own" / "l.h5", "v110") as file:
+        file["v"] = h5py.ExternalLink("s.h5", "/x")
+    for name in "vl":
+        age(tmp_path / "own" / f"{name}.h5")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["v", "l"])
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_source_that_appears_where_it_is_looked_for_first_is_a_change(prefixes, name, cached):
+    path, options = prefixes / "own" / f"{name}.h5", {"cache_dir": prefixes / "cache" if cached else ""}
+    write(prefixes / "own" / "s.h5", x=np.arange(N))
+    with fb.open(path, **options) as ds:
+        assert ds.read("v")["v"].tolist() == list(range(N))
+    with fb.open(path, **options) as ds:
+        write(prefixes / "second" / "s.h5", x=np.arange(N) + 100)
+        with pytest.raises(fb.ChangedError, match="second/s.h5 was not there before"):
+            ds.read("v")
+    with fb.open(path, **options) as ds:
+        assert ds.read("v")["v"][0] == 100
+        write(prefixes / "first" / "s.h5", x=np.arange(N) + 200)
+        with pytest.raises(fb.ChangedError, match="first/s.h5 was not there before"):
+            ds.read("v")
+    with fb.open(path, **options) as ds:
+        assert ds.read("v")["v"][0] == 200
+
+
+@pytest.mark.parametrize("name", ["v", "l"])
+def test_other_prefixes_are_another_data_set_in_the_index_cache(prefixes, monkeypatch, name):
+    seen = set()
+    for folder, value in (("first", 1), ("second", 2)):
+        write(prefixes / folder / "s.h5", x=np.full(N, value))
+    for folder, value in (("first", 1), ("second", 2), ("first", 1)):
+        for variable in ("HDF5_VDS_PREFIX", "HDF5_EXT_PREFIX"):
+            monkeypatch.setenv(variable, str(prefixes / folder))
+        with fb.open(prefixes / "own" / f"{name}.h5", cache_dir=prefixes / "cache") as ds:
+            assert ds.read("v")["v"].tolist() == [value] * N
+            seen.add(ds.fingerprint)
+    assert len(seen) == 2
+
+
+def test_raw_data_that_appears_beside_the_file_is_a_change(raw, monkeypatch):
+    there = raw / "there"
+    there.mkdir()
+    (raw / "raw.bin").rename(there / "raw.bin")
+    monkeypatch.chdir(there)
+    with fb.open(raw / "main.h5", cache_dir="", external="anywhere") as ds:
+        name = ds.columns[0]
+        assert ds.read(name)[name].tolist() == list(range(N))
+        (raw / "raw.bin").write_bytes(np.arange(N, dtype="<i4").tobytes())
+        with pytest.raises(fb.ChangedError, match="raw.bin was not there before"):
+            ds.read(name)

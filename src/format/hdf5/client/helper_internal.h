@@ -53,6 +53,9 @@ bool fby__h5_helper_is_expected(void);
  */
 fby_status fby__h5_helper_spawn(const char *program, fby__bytes folders, int socket, int file, pid_t *out_pid, fby_error *err);
 
+/** What the program would get of the environment, as a hash. */
+uint64_t fby__h5_helper_environment(void);
+
 /**
  * A pair of sockets of a type: ours, and the program's, which is none of the descriptors 0 to 4. On failure nothing is open, *out_theirs is below 0 or
  * unset and *out_ours unset.

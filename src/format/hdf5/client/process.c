@@ -41,6 +41,7 @@ static struct {
     int fd;            /* ours of the socket pair; -1 = no program */
     _Atomic pid_t pid; /* relaxed: others only look at it, in tests */
     uint64_t last_id;
+    uint64_t environment;         /* what it was started with */
     fby__buf granted;             /* folders that the program was started for, each with its NUL */
     char last[FBY__H5P_MAX_PATH]; /* the file whose folders are known to be among them */
     uint64_t last_folders;        /* a hash of those it may name, and of where it lies */
@@ -265,6 +266,7 @@ static fby_status start_locked(bool last, fby_error *err)
     }
     set_pid(pid);
     g_helper.fd = ours;
+    g_helper.environment = fby__h5_helper_environment();
     return wait_for_hello_locked(program, last, err);
 }
 
@@ -425,6 +427,8 @@ static fby_status fail_start(fby_status status, fby_error *err)
 static fby_status ask_locked(const fby__h5_ask *ask, fby__h5p_request *q, int *out_fd, uint64_t *out_bytes, fby_error *err)
 {
     FBY__TRY(grant_locked(ask, err));
+    if (g_helper.fd >= 0 && g_helper.environment != fby__h5_helper_environment()) /* where it looks for sources and plugins */
+        put_away_locked(0);
     for (unsigned attempt = 0;; attempt++) {
         if (g_helper.fd < 0) {
             fby_status started = start_locked(attempt > 0, err);

@@ -67,7 +67,7 @@
 #define FBY__H5P_MAX_DESCRIPTION ((uint64_t)1 << 30)
 #define FBY__H5P_MAX_ATTRIBUTE ((uint64_t)64 << 20) /* larger values are left out: n = 0 */
 #define FBY__H5P_MAX_SOURCES (1u << 20)
-#define FBY__H5P_MEMORY ((uint64_t)32 << 20) /* of the program itself, with libhdf5's caches of metadata */
+#define FBY__H5P_MEMORY ((uint64_t)32 << 20)    /* of the program itself, with libhdf5's caches of metadata */
 #define FBY__H5P_MAX_MEMORY ((uint64_t)4 << 30) /* no request is given much more: a larger allocation is none that memory would help */
 #define FBY__H5P_NO_OBJECT UINT32_MAX
 
@@ -91,7 +91,7 @@ enum {
 
 enum { FBY__H5P_KIND_GROUP, FBY__H5P_KIND_DATASET, FBY__H5P_KIND_NAMED_TYPE, FBY__H5P_KIND_OTHER };
 
-/* LATER: a file that is not there and need not be, of the numbered ones that a virtual data set grows by. */
+/* LATER: a file that is not there and need not be: of the numbered ones that a virtual data set grows by, or where another one would be looked for first. */
 enum { FBY__H5P_SOURCE_THERE, FBY__H5P_SOURCE_MISSING, FBY__H5P_SOURCE_LATER, FBY__H5P_SOURCE_STATES };
 
 enum { FBY__H5P_COMPACT, FBY__H5P_CONTIGUOUS, FBY__H5P_CHUNKED, FBY__H5P_VIRTUAL };

@@ -1,5 +1,6 @@
 /* How the helper program is started: what it gets of the environment, which descriptors, and which folders. See helper.h. */
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "format/hdf5/client/helper_internal.h"
 
 #include <errno.h>
@@ -40,6 +41,16 @@ static void environment(char *out[N_VARIABLES + 1])
                 break;
             }
     out[n] = NULL;
+}
+
+uint64_t fby__h5_helper_environment(void)
+{
+    char *variables[N_VARIABLES + 1];
+    fby__hash128 hash = fby__hash("", 0);
+    environment(variables);
+    for (char **v = variables; *v; v++)
+        hash = fby__hash_more(hash, *v, strlen(*v) + 1);
+    return hash.lo;
 }
 
 /* The program's name, then the folders; NULL: no memory. Owned by the caller, its texts are not. */

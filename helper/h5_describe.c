@@ -245,7 +245,6 @@ int do_object(work *w)
         try_sources(w, object);
         if (opens_refused())
             return fail_refused(w, "the data cannot be read");
-        TRY(need_filters(w, object)); /* what is asked for by name is asked for to be read: said now, not when the first batch needs it */
     }
     buffer b = {0};
     int r = put_object(w, &b, object, &info) ? -1 : result_write(w, b.data, b.n, NULL, 0);

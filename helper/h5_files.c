@@ -258,8 +258,7 @@ bool externals_are_beside(const work *w, hid_t dcpl)
     return access(full, F_OK) == 0;
 }
 
-/* The place in the pipeline of the first filter that neither libhdf5 nor a plugin has, and a failure that names it; -1: none is missing. */
-static int missing_filter(work *w, hid_t dataset)
+int missing_filter(work *w, hid_t dataset)
 {
     AUTO_ID dcpl = H5Dget_create_plist(dataset);
     int n = dcpl < 0 ? 0 : H5Pget_nfilters(dcpl);
@@ -280,13 +279,6 @@ static int missing_filter(work *w, hid_t dataset)
             (int)id, *name ? " (" : "", name, *name ? ")" : "");
         return i;
     }
-    return -1;
-}
-
-int fail_read(work *w, hid_t dataset)
-{
-    (void)fail_h5(w, "the data cannot be read");
-    (void)missing_filter(w, dataset); /* then its words instead */
     return -1;
 }
 

@@ -8,6 +8,7 @@
  */
 #include "server.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,8 @@ typedef struct found {
 
 typedef struct sources {
     work *w;
-    found *list; /* owned */
+    bool for_read; /* that failed: a filter that is missing counts wherever it is */
+    found *list;   /* owned */
     size_t n, cap;
     uint32_t *table; /* owned: open addressing by path, numbers + 1 */
     size_t table_n;
@@ -374,6 +376,16 @@ int refuse_endless(work *w, hid_t dataset)
 
 /* ---- all of it ---- */
 
+/* What is asked for by name is asked for to be read: said now, not when the first batch needs it. */
+static int check_filters(const sources *s, hid_t dataset, const char *path, int depth)
+{
+    char text[sizeof s->w->reply.message];
+    if (s->for_read ? missing_filter(s->w, dataset) < 0 : need_filters(s->w, dataset) == 0)
+        return 0;
+    memcpy(text, s->w->reply.message, sizeof text);
+    return depth ? fail(s->w, s->w->reply.status, "its source file '%.300s': %.600s", path, text) : -1;
+}
+
 static int add_dataset(sources *s, hid_t dataset, const char *from, int depth)
 {
     char own[FBY__H5P_MAX_PATH];
@@ -395,6 +407,7 @@ static int add_dataset(sources *s, hid_t dataset, const char *from, int depth)
     }
     if (depth > MAX_DEPTH)
         return fail(s->w, FBY__H5P_UNSUPPORTED, "virtual data sets are made of each other more than %d deep", MAX_DEPTH);
+    TRY(check_filters(s, dataset, from, depth));
     if (H5Pget_external_count(dcpl) > 0)
         return add_raw(s, dataset, dcpl, from);
     if (H5Pget_layout(dcpl) != H5D_VIRTUAL)
@@ -421,15 +434,36 @@ static int put_list(const sources *s, buffer *b)
     return 0;
 }
 
+static void sources_fini(sources *s)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        free(s->list[i].path);
+        free(s->list[i].why);
+    }
+    free(s->list);
+    free(s->table);
+}
+
 int put_sources(work *w, buffer *b, hid_t dataset)
 {
     sources s = {.w = w};
     int r = add_dataset(&s, dataset, w->path, 0) ? -1 : put_list(&s, b);
-    for (size_t i = 0; i < s.n; i++) {
-        free(s.list[i].path);
-        free(s.list[i].why);
-    }
-    free(s.list);
-    free(s.table);
+    sources_fini(&s);
     return r;
+}
+
+int fail_read(work *w, hid_t dataset)
+{
+    sources s = {.w = w, .for_read = true};
+    (void)fail_h5(w, "the data cannot be read");
+    if (opens_refused() || allocation_failed()) /* then this is why */
+        return -1;
+    const fby__h5p_reply words = w->reply;
+    w->reply.sys_errno = 0;
+    (void)add_dataset(&s, dataset, w->path, 0);
+    sources_fini(&s);
+    if (w->reply.sys_errno != ENOPKG)
+        w->reply = words;
+    opens_forget(); /* what this way of looking at them was refused */
+    return -1;
 }

@@ -142,9 +142,9 @@ uint64_t promise_of(work *w, hid_t dataset);
 int dataset_of(work *w, hid_t *out);
 /** Raw data in other files: libhdf5 looks for a relative name in the working directory, users keep the files side by side. */
 bool externals_are_beside(const work *w, hid_t dcpl);
-/** H5Dread failed: UNSUPPORTED where libhdf5 lacks a filter of the data set, its words otherwise. */
-int fail_read(work *w, hid_t dataset);
-/** UNSUPPORTED, as above, before anything is read: where the first stored chunk passed a filter that libhdf5 lacks. */
+/** The place in the pipeline of the first filter that neither libhdf5 nor a plugin has, and a failure (ENOPKG) that names it; -1: none is missing. */
+int missing_filter(work *w, hid_t dataset);
+/** The same failure before anything is read: where the first stored chunk passed such a filter. */
 int need_filters(work *w, hid_t dataset);
 /** After each request: what must not be kept open is closed. */
 void files_settle(void);
@@ -170,7 +170,10 @@ int has_variable_parts(hid_t type);
 
 /* ---- h5_sources.c ---- */
 
+/** They are all looked at: a failure, too, where a filter of one is missing. */
 int put_sources(work *w, buffer *b, hid_t dataset);
+/** H5Dread failed: the filter that is missing, of the data set or of one of its sources, or else libhdf5's words. */
+int fail_read(work *w, hid_t dataset);
 /** UNSUPPORTED: a virtual data set of which libhdf5 would never find the extent. Before H5Dget_space. */
 int refuse_endless(work *w, hid_t dataset);
 

@@ -353,6 +353,23 @@ def test_a_link_elsewhere_in_the_file_is_no_error(linked):
         assert ds.columns == ("z",)
 
 
+@pytest.mark.parametrize("first_stored_plain", [False, True])
+def test_a_filter_that_a_source_of_a_virtual_data_set_lacks_is_named(tmp_path, first_stored_plain):
+    """At open; where its first chunk went without the filter, which is all that is looked at then, when it is read. libhdf5 has no lzf."""
+    with h5py.File(tmp_path / "s.h5", "w") as file:
+        x = file.create_dataset("x", data=np.zeros(N, "<i8"), chunks=(N // 2,), compression="lzf")
+        if first_stored_plain:
+            x.id.write_direct_chunk((0,), np.zeros(N // 2, "<i8").tobytes(), filter_mask=1)
+    with files.new_file(tmp_path / "v.h5", "v110") as file:
+        layout = h5py.VirtualLayout((N,), "<i8")
+        layout[:] = h5py.VirtualSource("s.h5", "x", (N,))
+        file.create_virtual_dataset("v", layout)
+    with pytest.raises(fb.ReadError, match=r"v\.h5.*/v.*s\.h5.*no filter 32000 \(lzf\)"):
+        with fb.open(tmp_path / "v.h5", cache_dir="") as ds:
+            assert first_stored_plain
+            ds.read("v")
+
+
 def test_a_filter_plugin_that_is_not_there_is_an_error_that_is_not_kept(tmp_path, run_python):
     import hdf5plugin
 

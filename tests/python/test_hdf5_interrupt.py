@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import threading
@@ -76,9 +77,29 @@ def test_opening_ends(path):
     fb.open(path, cache_dir="").close()
 
 
-def test_opening_ends_while_the_program_starts(path, tmp_path, monkeypatch):
+ANEW = """
+import os, signal, sys, time
+import forebay as fb, interrupts
+fb.open(sys.argv[1], cache_dir="").close()
+(pid,) = (pid for pid, (name, _) in interrupts.children(os.getpid()).items() if name == "forebay-hdf5")
+os.kill(pid, signal.SIGSTOP)
+begin = time.monotonic()
+fb.open(sys.argv[2], cache_dir="").close()
+print(time.monotonic() - begin, pid in interrupts.children(os.getpid()))
+"""
+
+
+def test_a_program_that_is_to_start_anew_is_not_waited_for(path, tmp_path_factory, run_python):
+    """For a file of another folder; it was stopped while it had nothing to do. In a process of its own: here "/" may have been granted."""
+    other = shutil.copy(path, tmp_path_factory.mktemp("other"))
+    seconds, there = run_python(ANEW, path, other, env={"PYTHONPATH": os.path.dirname(interrupts.__file__)}).stdout.split()
+    assert float(seconds) < ENOUGH + AFTER and there == "False"
+
+
+@pytest.mark.parametrize("before", ["", "exec 3>&-\n"], ids=["says nothing", "has closed its socket"])
+def test_opening_ends_while_the_program_starts(path, tmp_path, monkeypatch, before):
     script = tmp_path / "stuck"
-    script.write_text("#!/bin/sh\nexec sleep 1000\n")
+    script.write_text(f"#!/bin/sh\n{before}exec sleep 1000\n")
     script.chmod(0o755)
     for pid in helpers():  # the next request starts another
         os.kill(pid, signal.SIGKILL)

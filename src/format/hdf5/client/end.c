@@ -3,6 +3,7 @@
  *
  * Nothing here waits for ever: a program that even SIGKILL does not end is stuck in the kernel, and is collected later.
  */
+#include "base/cancel.h"
 #include "format/hdf5/client/helper_internal.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@
 static _Atomic pid_t g_undead[N_UNDEAD]; /* killed, but not seen dead; 0 = free. Whoever waits for one takes it out first */
 
 /* Wait so long for the end. 1: it came; 0: not yet; -1: nobody can say how it ended. */
-static int wait_for_end(pid_t pid, unsigned ms, int *out_status)
+static int wait_for_end(pid_t pid, unsigned ms, bool cancellable, int *out_status)
 {
     for (unsigned waited = 0;; waited++) {
         pid_t r = waitpid(pid, out_status, WNOHANG);
@@ -26,7 +27,7 @@ static int wait_for_end(pid_t pid, unsigned ms, int *out_status)
             return 1;
         if (r < 0 && errno != EINTR)
             return -1;
-        if (r == 0 && waited >= ms)
+        if (r == 0 && (waited >= ms || (cancellable && fby__cancelled())))
             return 0;
         (void)poll(NULL, 0, 1);
     }
@@ -46,7 +47,7 @@ void fby__h5_helper_collect_undead(unsigned ms)
     int status;
     for (size_t i = 0; i < N_UNDEAD; i++) {
         const pid_t pid = atomic_exchange(&g_undead[i], 0);
-        if (pid && wait_for_end(pid, ms, &status) == 0)
+        if (pid && wait_for_end(pid, ms, false, &status) == 0)
             remember_undead(pid);
     }
 }
@@ -59,11 +60,11 @@ void fby__h5_helper_forget_undead(void)
 
 bool fby__h5_helper_reap(pid_t pid, unsigned grace_ms, int *out_status)
 {
-    int r = wait_for_end(pid, grace_ms, out_status);
+    int r = wait_for_end(pid, grace_ms, true, out_status);
     if (r != 0)
         return r > 0;
     (void)kill(pid, SIGKILL); /* not yet reaped: the number is still its own */
-    r = wait_for_end(pid, KILL_MS, out_status);
+    r = wait_for_end(pid, KILL_MS, false, out_status);
     if (r == 0)
         remember_undead(pid);
     return r > 0;
@@ -80,6 +81,8 @@ fby_status fby__h5_helper_fail_ended(pid_t pid, const char *doing, fby_status co
     int status = 0;
     if (!pid || !fby__h5_helper_reap(pid, FBY__H5_GRACE_MS, &status))
         return fby__fail(err, code, "the helper program ended while it %s", doing);
+    if (fby__cancelled()) /* and so killed, perhaps */
+        return fby__fail(err, FBY_E_CANCELLED, "the wait for the helper program was cancelled");
     if (is_from_outside(status) && attempt == FBY__H5_FIRST_ATTEMPT)
         return FBY_E_STATE;
     if (is_from_outside(status))

@@ -66,7 +66,10 @@ fby_status fby__h5_helper_pair(int type, int *out_ours, int *out_theirs, fby_err
 
 #define FBY__H5_GRACE_MS 2000u /* from the end of the socket to the end of the process */
 
-/** Wait for a program's end, kill it after grace_ms. False: how it ended nobody can say, or it is stuck in the kernel and is collected later. */
+/**
+ * Wait for a program's end, kill it after grace_ms, or when the call is cancelled. False: how it ended nobody can say, or it is stuck in the kernel and
+ * is collected later.
+ */
 bool fby__h5_helper_reap(pid_t pid, unsigned grace_ms, int *out_status);
 /** Those that were stuck: wait so long for each. Of a forked child they are no children. */
 void fby__h5_helper_collect_undead(unsigned ms);

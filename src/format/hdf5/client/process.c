@@ -132,12 +132,13 @@ static pid_t let_go_locked(void)
     return pid;
 }
 
-static void put_away_locked(unsigned grace_ms)
+/* A program that only reads has nothing to finish. */
+static void put_away_locked(void)
 {
     int status;
     pid_t pid = let_go_locked();
     if (pid)
-        (void)fby__h5_helper_reap(pid, grace_ms, &status);
+        (void)fby__h5_helper_reap(pid, 0, &status);
 }
 
 /* FBY_E_STATE without a message: as fby__h5_helper_fail_ended() says of a first attempt. */
@@ -148,7 +149,7 @@ static fby_status fail_ended_locked(const char *doing, fby_status code, bool las
 
 static fby_status fail_nonsense_locked(const char *what, fby_error *err)
 {
-    put_away_locked(0);
+    put_away_locked();
     return fby__fail(err, FBY_E_FORMAT, "the helper program answered nonsense (%s) and was stopped", what);
 }
 
@@ -233,7 +234,7 @@ static fby_status wait_for_hello_locked(const char *program, bool last, fby_erro
         if (code == FBY_E_STATE)
             return code;
     } else {
-        put_away_locked(0);
+        put_away_locked();
         if (got == GOT_CANCELLED)
             return fail_cancelled(err);
         if (got == GOT_TIMEOUT)
@@ -287,7 +288,7 @@ static fby_status send_locked(const fby__h5p_request *q, const fby__h5_ask *ask,
     if (n < 0 && (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN))
         return FBY_E_STATE;
     int saved = n < 0 ? errno : EMSGSIZE;
-    put_away_locked(0);
+    put_away_locked();
     return fby__fail_errno(err, saved, "the request to the helper program");
 }
 
@@ -332,15 +333,15 @@ static fby_status answer_locked(const fby__h5_ask *ask, uint64_t id, bool last, 
         if (got == GOT_END)
             return fail_ended_locked(doing, FBY_E_FORMAT, last, err);
         if (got == GOT_CANCELLED) {
-            put_away_locked(0);
+            put_away_locked();
             return fail_cancelled(err);
         }
         if (got == GOT_NO_ROOM) {
-            put_away_locked(0);
+            put_away_locked();
             return fby__fail_errno(err, EMFILE, "no descriptor for the helper program's answer (raise `ulimit -n`)");
         }
         if (got == GOT_TIMEOUT) {
-            put_away_locked(0);
+            put_away_locked();
             return fby__fail(err, FBY_E_IO, "the helper program gave no sign of life for %u.%u s while it %s, and was stopped",
                              timeout / 1000, timeout % 1000 / 100, doing);
         }
@@ -351,7 +352,7 @@ static fby_status answer_locked(const fby__h5_ask *ask, uint64_t id, bool last, 
             continue;
         if (!result) {
             if (r.status == FBY__H5P_NOMEM) /* libhdf5 loses memory, and what it knew, where an allocation fails */
-                put_away_locked(0);
+                put_away_locked();
             return status_of(&r, err);
         }
         fby_status checked = check_result_locked(ask, &r, fd, err);
@@ -408,7 +409,7 @@ static fby_status grant_locked(const fby__h5_ask *ask, fby_error *err)
     if (ask->anywhere)
         FBY__TRY(grant_folder_locked("/", false, err));
     if (g_helper.granted.n != before) /* what a program gave up it cannot have again */
-        put_away_locked(FBY__H5_GRACE_MS);
+        put_away_locked();
     (void)snprintf(g_helper.last, sizeof g_helper.last, "%s", ask->path);
     g_helper.last_folders = folders;
     return FBY_OK;
@@ -428,7 +429,7 @@ static fby_status ask_locked(const fby__h5_ask *ask, fby__h5p_request *q, int *o
 {
     FBY__TRY(grant_locked(ask, err));
     if (g_helper.fd >= 0 && g_helper.environment != fby__h5_helper_environment()) /* where it looks for sources and plugins */
-        put_away_locked(0);
+        put_away_locked();
     for (unsigned attempt = 0;; attempt++) {
         if (g_helper.fd < 0) {
             fby_status started = start_locked(attempt > 0, err);
@@ -449,7 +450,7 @@ static fby_status ask_locked(const fby__h5_ask *ask, fby__h5p_request *q, int *o
          * It died with nothing to do, or was stopped from outside: the request is not the cause. Its main thread may be seen dead (a
          * zombie in /proc) while its other one still holds the socket, which takes requests until the last is gone.
          */
-        put_away_locked(FBY__H5_GRACE_MS);
+        put_away_locked();
     }
 }
 
@@ -475,8 +476,11 @@ pid_t fby__h5_helper_pid(void) { return pid_now(); }
 
 void fby__h5_helper_stop(void)
 {
+    int status;
     (void)take_turn(true, NULL); /* it waits until the turn comes */
-    put_away_locked(FBY__H5_GRACE_MS);
+    pid_t pid = let_go_locked();
+    if (pid) /* a sanitizer reports as it ends */
+        (void)fby__h5_helper_reap(pid, FBY__H5_GRACE_MS, &status);
     fby__h5_helper_collect_undead(FBY__H5_GRACE_MS);
     give_turn();
 }

@@ -3,7 +3,8 @@
  * privileges, limits, no sockets, programs, other processes or writing (seccomp), no file outside of the folders that it was started
  * for (Landlock). What the kernel does not have is left out and said (hello's message); h5_open.c checks each file in any case.
  *
- * seccomp: a list of calls that fail with EPERM, not of those that are allowed, for the C library's own needs change with its version.
+ * seccomp: a list of calls that fail with EPERM, not of those that are allowed, for the C library's own needs change with its version. Calls
+ * that are younger than the list fail with ENOSYS, as with an older kernel, which the C library is prepared for.
  */
 #include "server.h"
 
@@ -32,6 +33,15 @@
 
 #if defined(MACHINE) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define NR(name) __NR_##name
+
+/* The list has been gone through up to this one: set_mempolicy_home_node, Linux 5.17. From 424 on numbers are the same on all machines. */
+#define NEWEST_KNOWN 450u
+/* Of those, the ones that the kernel's headers may be too old for. */
+#define NR_PROCESS_MADVISE 440u
+#define NR_MOUNT_SETATTR 442u
+#define NR_QUOTACTL_FD 443u
+#define NR_PROCESS_MRELEASE 448u
+
 static const unsigned FORBIDDEN[] = {
     /* other programs and processes */
     NR(execve),
@@ -48,6 +58,16 @@ static const unsigned FORBIDDEN[] = {
     NR(kcmp),
     NR(setpgid),
     NR(setsid),
+    NR(setpriority),
+    NR(ioprio_set),
+    NR(sched_setaffinity),
+    NR(sched_setattr),
+    NR(sched_setparam),
+    NR(sched_setscheduler),
+    NR(migrate_pages),
+    NR(move_pages),
+    NR_PROCESS_MADVISE,
+    NR_PROCESS_MRELEASE,
 #ifdef __NR_fork
     NR(fork),
     NR(vfork),
@@ -68,9 +88,18 @@ static const unsigned FORBIDDEN[] = {
     NR(accept),
     NR(accept4),
     NR(mq_open),
+    NR(mq_unlink),
     NR(shmget),
+    NR(shmat),
+    NR(shmctl),
     NR(msgget),
+    NR(msgsnd),
+    NR(msgrcv),
+    NR(msgctl),
     NR(semget),
+    NR(semop),
+    NR(semtimedop),
+    NR(semctl),
     /* files, but for reading */
     NR(truncate),
     NR(mkdirat),
@@ -98,6 +127,7 @@ static const unsigned FORBIDDEN[] = {
     NR(name_to_handle_at),
     NR(open_by_handle_at),
     NR(fanotify_init),
+    NR_MOUNT_SETATTR,
 #ifdef __NR_open
     NR(creat),
     NR(mkdir),
@@ -113,6 +143,8 @@ static const unsigned FORBIDDEN[] = {
     NR(utime),
     NR(utimes),
     NR(futimesat),
+#endif
+#ifdef __NR_renameat
     NR(renameat),
 #endif
 #ifdef __NR_openat2
@@ -153,10 +185,12 @@ static const unsigned FORBIDDEN[] = {
     NR(swapoff),
     NR(acct),
     NR(quotactl),
+    NR_QUOTACTL_FD,
     NR(sethostname),
     NR(setdomainname),
     NR(settimeofday),
     NR(clock_settime),
+    NR(clock_adjtime),
     NR(adjtimex),
     NR(syslog),
     NR(personality),
@@ -193,6 +227,8 @@ static bool seccomp(void)
         BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000u, 0, 1), /* x32 */
         NO,
 #endif
+        BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, NEWEST_KNOWN, 0, 1),
+        RETURN(SECCOMP_RET_ERRNO | ENOSYS),
         /* Threads yes, processes no; clone3 has its flags in memory, where nobody sees them: the C library falls back to clone. */
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NR(clone3), 0, 1),
         RETURN(SECCOMP_RET_ERRNO | ENOSYS),

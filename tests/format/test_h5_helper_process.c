@@ -325,6 +325,36 @@ static void a_link_that_leads_elsewhere_by_now_is_followed(void **state)
     assert_true(is_started_for(target));
 }
 
+/* After the one before: all stay granted. */
+static void beyond_many_folders_no_other_one_starts_it_anew(void **state)
+{
+    (void)state;
+    enum { N = 201 };
+    fby_error err;
+    char real[4096], folders[N * 300], other[300], command[700];
+    size_t n = 0;
+    assert_non_null(realpath(g_dir, real));
+    assert_int_equal(mkdir("many", 0700), 0);
+    for (unsigned i = 0; i < N; i++) {
+        int k = snprintf(folders + n, sizeof folders - n, "%.200s/many/%u", real, i);
+        assert_int_equal(mkdir(folders + n, 0700), 0);
+        n += (size_t)k + 1;
+    }
+    assert_int_equal(mkdir("one_more", 0700), 0);
+    (void)snprintf(other, sizeof other, "%.200s/one_more/other.h5", real);
+    (void)snprintf(command, sizeof command, "cp '%.200s' '%.299s'", GOLDEN("types.h5"), other);
+    assert_int_equal(system(command), 0);
+    must_read();
+    assert_false(is_started_for("/"));
+    const fby__reach many = {.folders = folders, .folders_bytes = (uint32_t)n}, *before = fby__h5_helper_reach(&many);
+    must_read();
+    (void)fby__h5_helper_reach(before);
+    assert_true(is_started_for("/"));
+    pid_t pid = running();
+    check_ok(try_read_of(other, &err), &err);
+    assert_int_equal(running(), pid);
+}
+
 static void descriptors_are_limited_for_good(void **state)
 {
     (void)state;
@@ -415,6 +445,7 @@ int main(void)
         TEST(a_program_that_others_may_write_is_not_run),
         TEST(too_few_descriptors_are_said_to_be),
         TEST(a_link_that_leads_elsewhere_by_now_is_followed),
+        TEST(beyond_many_folders_no_other_one_starts_it_anew),
         TEST(descriptors_are_limited_for_good),
         TEST(what_the_kernel_lacks_is_what_the_program_says),
         TEST(answers_that_make_no_sense_are_errors),

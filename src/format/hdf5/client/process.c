@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #define TIMEOUT_MS 60000u /* without a sign of life */
+#define MAX_FOLDERS 200u  /* beyond: all of the file system, and each file is checked by the program as ever */
 #define ALL_TIMEOUTS 100u /* × the timeout: a request with signs of life, but without an end */
 
 static struct {
@@ -381,6 +382,14 @@ static bool is_granted_locked(const char *folder)
     return false;
 }
 
+static unsigned n_granted_locked(void)
+{
+    unsigned n = 0;
+    for (size_t at = 0; at < g_helper.granted.n; at++)
+        n += !g_helper.granted.data[at];
+    return n;
+}
+
 static fby_status grant_folder_locked(const char *path, bool file, fby_error *err)
 {
     char real[FBY__H5P_MAX_PATH];
@@ -406,7 +415,10 @@ static fby_status grant_locked(const fby__h5_ask *ask, fby_error *err)
     FBY__TRY(grant_folder_locked(ask->path, true, err));
     for (size_t at = 0; at < ask->folders.n; at += strlen((const char *)ask->folders.data + at) + 1)
         FBY__TRY(grant_folder_locked((const char *)ask->folders.data + at, false, err));
-    if (ask->anywhere)
+    const bool many = n_granted_locked() > MAX_FOLDERS;
+    if (many)
+        g_helper.granted.n = 0; /* "/" takes their place for good: no other folder starts it anew */
+    if (ask->anywhere || many)
         FBY__TRY(grant_folder_locked("/", false, err));
     if (g_helper.granted.n != before) /* what a program gave up it cannot have again */
         put_away_locked();

@@ -11,8 +11,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define MAX_FOLDERS 200u /* beyond: all of the file system, and each file is checked by the program as ever */
-
 enum { N_VARIABLES = 10 };
 
 /* What the program needs of the environment: nothing else of it is its business, for a file may get at what it has. */
@@ -63,10 +61,6 @@ static char **arguments(fby__bytes folders)
     if (!argv)
         return NULL;
     argv[0] = (char *)(uintptr_t) "forebay-hdf5";
-    if (n > MAX_FOLDERS) {
-        argv[1] = (char *)(uintptr_t) "/";
-        return argv;
-    }
     size_t i = 1;
     for (size_t at = 0; at < folders.n; at += strlen(argv[i - 1]) + 1)
         argv[i++] = (char *)(uintptr_t)folders.data + at;

@@ -349,9 +349,10 @@ static int find_superbatch(fby_dataset *ds, const bench_load *load, uint64_t now
     return code;
 }
 
-static int advise(fby_dataset *ds, const advise_options *o, const bench_load *asked, const char *path, fby_pipeline *pipeline)
+static int advise(fby_dataset *ds, const advise_options *o, const bench_load *asked, char *const *paths, size_t n_paths,
+                  fby_pipeline *pipeline)
 {
-    found f = {.path = path, .ds = ds};
+    found f = {.path = paths[0], .ds = ds};
     fby_report r = {.size = sizeof r};
     fby_loader *loader = NULL;
     fby_error err = {0};
@@ -390,7 +391,7 @@ static int advise(fby_dataset *ds, const advise_options *o, const bench_load *as
                                      .storage_bytes_per_second = f.storage.bytes_per_second,
                                      .first_bytes_per_second = f.storage.first_bytes_per_second,
                                      .storage_cpu_per_byte = f.storage.cpu_per_byte};
-        f.packing = advise_packing_of(path, pipeline, load.opts.samples, o->bench.split, &o->bench.set);
+        f.packing = advise_packing_of(paths, n_paths, pipeline, load.opts.samples, o->bench.split, &o->bench.set);
         advise_layout(ds, load.opts.samples, &f.packing, &f.costs, &f.notes);
     }
     if (code == CLI_CONTINUE && o->threads)
@@ -403,7 +404,8 @@ static int advise(fby_dataset *ds, const advise_options *o, const bench_load *as
                          "advise: 70 %% of the memory is %s, less than the least budget of %s: nothing was written",
                          cli_memory(advise_budget(&f.costs, &f.machine, 1)), cli_memory(f.costs.least_bytes));
     if (code == CLI_CONTINUE && o->write)
-        code = advise_write(pipeline, path, o->write, advise_budget(&f.costs, &f.machine, 1), (uint64_t)f.machine.threads, f.least_samples);
+        code =
+            advise_write(pipeline, f.path, o->write, advise_budget(&f.costs, &f.machine, 1), (uint64_t)f.machine.threads, f.least_samples);
     if (code == CLI_CONTINUE || code == CLI_OK) {
         code = CLI_OK;
         if (o->source.json)
@@ -420,26 +422,25 @@ static int advise_paths(fby_dataset *ds, const void *values, char *const *paths,
 {
     const advise_options *o = values;
     bench_load load = {0};
-    (void)n_paths;
     int code = bench_load_columns(ds, &o->bench, &load);
     if (code == CLI_CONTINUE)
-        code = advise(ds, o, &load, paths[0], NULL);
+        code = advise(ds, o, &load, paths, n_paths, NULL);
     bench_load_free(&load);
     return code;
 }
 
-static int advise_pipeline(const advise_options *o, const char *path)
+static int advise_pipeline(const advise_options *o, char *const *path)
 {
     fby_pipeline *pipeline = NULL;
     cli_data data = {0};
     bench_load load = {0};
-    int code = cli_pipeline_open(&o->source, path, &o->bench.set, &pipeline);
+    int code = cli_pipeline_open(&o->source, *path, &o->bench.set, &pipeline);
     if (code == CLI_CONTINUE)
         code = bench_load_pipeline(pipeline, &o->bench, &data, &load);
     if (code == CLI_CONTINUE && load.mix.n_sources)
         code = cli_error(CLI_USAGE, "forebay plan FILE", "advise: it is of one data set, and the file describes a mixture");
     else if (code == CLI_CONTINUE)
-        code = advise(data.each[0], o, &load, path, pipeline);
+        code = advise(data.each[0], o, &load, path, 1, pipeline);
     cli_data_free(&data);
     bench_load_free(&load);
     fby_pipeline_close(pipeline);
@@ -453,7 +454,7 @@ static int run(const cli_command *command, int argc, char **argv)
     size_t n_paths;
     int code = cli_args_parse(command, argc, argv, &o, &paths, &n_paths);
     if (code == CLI_CONTINUE && n_paths == 1 && cli_is_pipeline(paths[0]))
-        code = advise_pipeline(&o, paths[0]);
+        code = advise_pipeline(&o, paths);
     else if (code == CLI_CONTINUE && (o.bench.split || o.bench.set.n || o.write))
         code = cli_error(CLI_USAGE, "forebay advise pipeline.yaml", "advise: --split, --set and --write are of a pipeline file");
     else if (code == CLI_CONTINUE)

@@ -70,19 +70,21 @@ typedef struct advise_notes {
     size_t n;
     bool packing; /* one of them is what packing cures */
 } advise_notes;
-/** How to pack what a path leads to, such that samples stay what they are. All borrowed. */
+
+/** How to pack what paths lead to, such that samples stay what they are. All borrowed. */
 typedef struct advise_packing {
-    const char *path;
+    char *const *paths;
+    size_t n_paths;
     const char
-        *series;       /* windows: a column each of whose values has files of its own, where rows keep their order; NULL = rows are mixed */
-    bool outputs;      /* groups, and other windows: they are packed themselves, as the pipeline file at `path` makes them */
+        *series;  /* windows: the column each of whose values has files of its own, where rows keep their order; NULL = rows are mixed */
+    bool outputs; /* groups, and other windows: they are packed themselves, as the pipeline file, the one path, makes them */
     const char *split; /* of that file; NULL = its own choice */
     const cli_list *set;
 } advise_packing;
 
 /** pipeline, samples: NULL = rows of data. */
-advise_packing advise_packing_of(const char *path, const fby_pipeline *pipeline, const fby_samples *samples, const char *split,
-                                 const cli_list *set);
+advise_packing advise_packing_of(char *const *paths, size_t n_paths, const fby_pipeline *pipeline, const fby_samples *samples,
+                                 const char *split, const cli_list *set);
 /** The command, for a shell, behind what is in *out. */
 void advise_add_pack_command(cli_text *out, const advise_packing *packing);
 

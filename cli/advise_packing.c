@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#define MANY 8u /* paths that nobody reads: the user has them */
+
 static const fby_node *member(const fby_node *map, const char *key)
 {
     for (size_t i = 0; map && map->kind == FBY_NODE_MAP && i < map->n; i++)
@@ -23,10 +25,10 @@ static const char *series_of(const fby_pipeline *pipeline)
     return by && by->kind == FBY_NODE_TEXT && strcmp(by->text, "file") != 0 ? by->text : NULL;
 }
 
-advise_packing advise_packing_of(const char *path, const fby_pipeline *pipeline, const fby_samples *samples, const char *split,
-                                 const cli_list *set)
+advise_packing advise_packing_of(char *const *paths, size_t n_paths, const fby_pipeline *pipeline, const fby_samples *samples,
+                                 const char *split, const cli_list *set)
 {
-    advise_packing p = {.path = path, .split = split, .set = set};
+    advise_packing p = {.paths = paths, .n_paths = n_paths, .split = split, .set = set};
     const fby_sample_kind kind = samples ? fby_samples_kind(samples) : FBY_SAMPLES_ROWS;
     if (pipeline && kind == FBY_SAMPLES_WINDOWS)
         p.series = series_of(pipeline);
@@ -36,8 +38,13 @@ advise_packing advise_packing_of(const char *path, const fby_pipeline *pipeline,
 
 void advise_add_pack_command(cli_text *out, const advise_packing *p)
 {
-    cli_text_add(out, p->outputs ? "forebay pack --outputs " : "forebay pack ");
-    cli_text_add_quoted(out, p->path);
+    cli_text_add(out, p->outputs ? "forebay pack --outputs" : "forebay pack");
+    for (size_t i = 0; i < p->n_paths && p->n_paths <= MANY; i++) {
+        cli_text_add(out, " ");
+        cli_text_add_quoted(out, p->paths[i]);
+    }
+    if (p->n_paths > MANY)
+        cli_text_add(out, " PATH…");
     if (p->outputs && p->split) {
         cli_text_add(out, " --split ");
         cli_text_add_quoted(out, p->split);

@@ -126,12 +126,12 @@ int cli_library_error(const fby_error *err)
     /* Where the command line can say more than the library does. */
     static const char *const here[FBY_STATUS_COUNT] = {
         [FBY_E_ARG] = "--help",
-        [FBY_E_NOMEM] = "a smaller --memory or --superbatch, or fewer columns",
+        [FBY_E_NOMEM] = "a smaller --memory, or fewer columns",
         [FBY_E_FORMAT] = "restore the file or write it again; leave it out for now by naming the others",
         [FBY_E_SCHEMA] = "forebay inspect PATH for the columns there are; --missing-columns fill where some files lack one",
         [FBY_E_UNSUPPORTED] = "leave the column out: --columns with the ones you need",
         [FBY_E_DATA] = "another type with --dtype, or leave the column out with --columns",
-        [FBY_E_BUDGET] = "--memory or --superbatch with the figures above",
+        [FBY_E_BUDGET] = "--memory, or what else is named, with the figures above",
         [FBY_E_CHANGED] = "run the command again",
     };
     static const char *const library[FBY_STATUS_COUNT] = {

@@ -64,6 +64,8 @@ def test_bad_layouts_are_named(tmp_path, table):
     text = tmp_path / "t.csv"
     text.write_text("a,b\n" + "1,2\n" * 5_000)
     assert any("the files are text" in note and f"forebay pack '{text}' --to packed" in note for note in advise(text)["notes"])
+    (tmp_path / "u.csv").write_text("a,b\n" + "1,2\n" * 10)
+    assert any(f"forebay pack '{text}' '{tmp_path}/u.csv' --to packed" in note for note in advise(text, tmp_path / "u.csv")["notes"])
     tiny = tmp_path / "tiny.parquet"
     pq.write_table(pa.table({"a": np.arange(10_000)}), tiny, row_group_size=100)
     assert any("100 row groups" in note for note in advise(tiny)["notes"])

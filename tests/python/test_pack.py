@@ -399,48 +399,6 @@ def test_two_that_begin_at_once_make_one_pack(tmp_path):
         assert len(read(tmp_path / f"out{i}")) == 20_000 and not (tmp_path / f"out{i}/.forebay-pack").exists()
 
 
-def test_a_work_folder_that_leads_elsewhere_is_refused(tmp_path):
-    (tmp_path / "precious").mkdir()
-    (tmp_path / "precious/letter.txt").write_text("mine")
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/.forebay-pack").symlink_to(tmp_path / "precious")
-    with pytest.raises(ValueError, match=r"\.forebay-pack' is no folder, but a link"):
-        fb.pack(fb.open(floats(100)), tmp_path / "out")
-    assert [(p.name, p.read_text()) for p in (tmp_path / "precious").iterdir()] == [("letter.txt", "mine")]
-
-
-@pytest.mark.parametrize("name", ["plan.new", "part-00000.arrow.new", ".lock"])
-def test_links_and_pipes_in_the_work_folder_are_not_written_to(tmp_path, name):
-    ds = fb.open(floats(100))
-    for kind in ("link", "pipe"):
-        work = tmp_path / kind / ".forebay-pack"
-        work.mkdir(parents=True)
-        (tmp_path / "letter.txt").write_text("mine")
-        if kind == "link":
-            (work / name).symlink_to(tmp_path / "letter.txt")
-        else:
-            os.mkfifo(work / name)
-        if kind == "link" and name == ".lock":
-            with pytest.raises(OSError, match=r"\.lock"):
-                fb.pack(ds, tmp_path / kind)
-        else:
-            fb.pack(ds, tmp_path / kind)
-            assert len(read(tmp_path / kind)) == 100
-        assert (tmp_path / "letter.txt").read_text() == "mine"
-
-
-@pytest.mark.parametrize("kind", ["link", "pipe"])
-def test_a_plan_that_is_no_file_is_said(tmp_path, kind):
-    work = tmp_path / "out/.forebay-pack"
-    work.mkdir(parents=True)
-    if kind == "link":
-        (work / "plan").symlink_to("/dev/zero")
-    else:
-        os.mkfifo(work / "plan")
-    with pytest.raises((OSError, fb.FormatError), match=r"forebay-pack/plan"):
-        fb.pack(fb.open(floats(100)), tmp_path / "out")
-
-
 @needs_cli
 @pytest.mark.parametrize("shuffle", ["full", "none"])
 def test_what_is_killed_goes_on_to_the_same_bytes(tmp_path, shuffle):

@@ -1,6 +1,6 @@
 /*
- * The command that forebay advise proposes for packing: one after which the samples of a pipeline file are what they were. Rows may be mixed;
- * a window or a group of mixed rows is none.
+ * The command that forebay advise proposes for packing. Rows may be mixed; a window or a group of mixed rows is none. A series has files of its
+ * own then, one that lay in several files is one series; groups, and other windows, are packed as they are.
  */
 #include "advise.h"
 
@@ -30,7 +30,7 @@ advise_packing advise_packing_of(char *const *paths, size_t n_paths, const fby_p
 {
     advise_packing p = {.paths = paths, .n_paths = n_paths, .split = split, .set = set};
     const fby_sample_kind kind = samples ? fby_samples_kind(samples) : FBY_SAMPLES_ROWS;
-    if (pipeline && kind == FBY_SAMPLES_WINDOWS)
+    if (pipeline && kind == FBY_SAMPLES_WINDOWS && !set->n) /* which packing rows does not know */
         p.series = series_of(pipeline);
     p.outputs = pipeline && kind != FBY_SAMPLES_ROWS && !p.series;
     return p;

@@ -81,7 +81,7 @@ static int find(const fby_dataset *ds, json_t **out)
     json_t *pack = json_object();
     for (uint32_t i = 0; fby_contents_attribute(contents, "/", PREFIX "source_contents") && i < root->n_attributes; i++) {
         const fby_attribute *a = &root->attributes[i];
-        if (strncmp(a->name, PREFIX, strlen(PREFIX)) == 0 && a->strings && a->utf8)
+        if (strncmp(a->name, PREFIX, strlen(PREFIX)) == 0 && a->strings && a->n > 0 && a->utf8)
             json_object_set_new(pack, a->name + strlen(PREFIX), value_json(a->name + strlen(PREFIX), a->strings[0]));
     }
     fby_contents_close(contents);

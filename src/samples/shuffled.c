@@ -19,7 +19,7 @@ static fby_status is_shuffled(const fby_dataset *ds, bool *out, fby_error *err)
     const fby_status status = fby__dataset_said(ds, 0, &said, err);
     if (status == FBY_OK) {
         const fby_attribute *shuffle = fby_contents_attribute(said, "/", "forebay.shuffle");
-        *out = shuffle && shuffle->strings && strcmp(shuffle->strings[0], "full") == 0;
+        *out = shuffle && shuffle->strings && shuffle->n == 1 && strcmp(shuffle->strings[0], "full") == 0;
     }
     fby_contents_close(said);
     if (status == FBY_OK || status == FBY_E_NOMEM || status == FBY_E_BUDGET || status == FBY_E_CHANGED)
@@ -31,7 +31,8 @@ static fby_status is_shuffled(const fby_dataset *ds, bool *out, fby_error *err)
 fby_status fby__shuffled_refuse(fby__sample_base *base, const fby_samples_opts *opts, fby_error *err)
 {
     bool shuffled = false;
-    if (base->kind == FBY_SAMPLES_ROWS || opts->step) /* rows that are a step apart follow one another */
+    /* Rows that are a step apart follow one another, and one row has none to follow. */
+    if (base->kind == FBY_SAMPLES_ROWS || opts->step || (base->kind == FBY_SAMPLES_WINDOWS && base->length == 1))
         return FBY_OK;
     FBY__TRY(is_shuffled(base->ds, &shuffled, err));
     if (!shuffled)

@@ -245,6 +245,8 @@ def test_windows_and_groups_are_the_same_after_the_command_for_packing(tmp_path,
         packed = packed.rows()
     with packed.loader(["t"], batch_size=16) as loader:
         assert samples_of(loader) == source
+    changed = advise(pipeline, "--set", "loader.batch_size=8")["packing"]["command"]  # rows know no pipeline
+    assert changed.startswith("forebay pack --outputs ") and "--set 'loader.batch_size=8'" in changed
 
 
 def test_the_sample_is_judged_under_the_reports_keys(table):

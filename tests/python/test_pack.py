@@ -564,8 +564,22 @@ def test_windows_of_a_shuffled_pack_are_refused_and_groups_are_doubted(tmp_path,
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert kept.groups("site").notes == [] == kept.windows(4, by="site").notes == mixed.windows(2, time="t", step=1).notes
+        assert len(mixed.windows(1)) == 200  # a row, which has none to follow
     with kept.windows(4, by="site").loader({"t": "t"}, batch_size=8) as loader:
         assert all((np.diff(np.asarray(batch["t"])) == 1).all() for batch in loader)
+
+
+def test_a_shuffle_that_says_nothing_is_none(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    for name, value in ("none", h5py.Empty(h5py.string_dtype())), ("list", np.empty(0, h5py.string_dtype())), ("two", ["full", "full"]):
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            file["x"] = np.arange(8)
+            file.attrs.create("forebay.shuffle", value, dtype=h5py.string_dtype())
+            file.attrs.create("forebay.source_contents", value, dtype=h5py.string_dtype())
+        with fb.open(tmp_path / f"{name}.h5") as ds:
+            assert len(ds.windows(4)) == 5
+        if CLI.exists():
+            subprocess.run([CLI, "inspect", tmp_path / f"{name}.h5"], check=True, capture_output=True)
 
 
 # ---- metadata of Parquet ----

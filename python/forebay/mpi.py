@@ -191,7 +191,9 @@ def _parser() -> tuple[argparse.ArgumentParser, list[str], list[str]]:
 def _source_of(parser: argparse.ArgumentParser, given: dict[str, Any], opening: dict[str, Any]) -> Callable[[], "Dataset | Samples"]:
     """What the arguments name, to be opened; those that would be passed over are refused."""
     paths, file = given["source"], given["outputs"]
-    cache_dir = "" if given["no_cache"] else opening.pop("cache_dir", None)
+    cache_dir = opening.pop("cache_dir", None)
+    if given["no_cache"]:
+        cache_dir = ""
     if bool(paths) == bool(file):
         parser.error("give either paths, or --outputs with a pipeline file, which names its data")
     if file and given["columns"]:

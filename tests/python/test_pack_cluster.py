@@ -146,6 +146,10 @@ def test_the_commands_words_are_those_of_mpi(tmp_path, one_rank):
     done = mpi(one_rank, "-o", tmp_path / "p.yaml", "--to", tmp_path / "set", "--set", f"data.paths={tmp_path}/b.csv", "--set", "outputs.y.ops=[scale: 3.0]")
     assert done.returncode == 0, done.stderr
     assert read(tmp_path / "set")["y"].to_pylist() == [15.0]
+    for name, source in (("of_csv", [tmp_path / "a.csv"]), ("of_rows", [tmp_path / "p.yaml"]), ("of_outputs", ["-o", tmp_path / "p.yaml"])):
+        done = mpi(one_rank, *source, "--to", tmp_path / name, "--cache-dir", tmp_path / "cache")  # beside --no-cache, which wins
+        assert done.returncode == 0, done.stderr
+        assert read(tmp_path / name).num_rows == 3 and not (tmp_path / "cache").exists()
 
 
 @pytest.mark.parametrize(

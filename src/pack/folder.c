@@ -118,34 +118,6 @@ static void remove_files(const fby__pack *p, const char *begin, const char *end)
         (void)close(fd); /* it was only opened */
 }
 
-/* Does NAME.0123456789abcdef.new become a file of that name? */
-static bool becomes(const char *aside, const char *name)
-{
-    const size_t n = strlen(name);
-    return strncmp(aside, name, n) == 0 && aside[n] == '.' && strlen(aside + n) == 1 + 16 + strlen(FBY__PACK_NEW) &&
-           ends_with(aside, FBY__PACK_NEW);
-}
-
-void fby__pack_remove_left(const fby__pack *p, const char *const *outputs, size_t n)
-{
-    const int folder = open_work(p);
-    DIR *d = folder >= 0 ? fdopendir(folder) : NULL;
-    for (struct dirent *e; d && (e = readdir(d));) {
-        bool is_left = false;
-        for (size_t i = 0; i < n && !is_left; i++)
-            is_left = becomes(e->d_name, fby__path_base(outputs[i]));
-        const int fd = is_left ? openat(folder, e->d_name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
-        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
-            (void)unlinkat(folder, e->d_name, 0); /* what stays is removed by whoever finishes the pack */
-        if (fd >= 0)
-            (void)close(fd); /* it was only locked */
-    }
-    if (d)
-        (void)closedir(d);
-    else if (folder >= 0)
-        (void)close(folder); /* it was only opened */
-}
-
 /* If nothing but the lock is left in it. */
 static void remove_work(const fby__pack *p)
 {
@@ -166,10 +138,9 @@ void fby__pack_folder_tidy(const fby__pack *p)
 
 /* ---- begin ---- */
 
-/* Names sort as files are numbered: keys.h. */
-static bool is_file_name(const fby__pack *p, const char *name)
+/* Of files [first, last)? Names sort as files are numbered: keys.h. */
+static bool is_file_name(const fby__pack *p, uint64_t first, uint64_t last, const char *name)
 {
-    uint64_t first = 0, last = p->n_files;
     while (first < last) {
         const uint64_t middle = first + (last - first) / 2;
         const int order = strcmp(fby__pack_file_name(p, middle).text, name);
@@ -187,7 +158,7 @@ static bool is_file_name(const fby__pack *p, const char *name)
 static bool is_ours(const fby__pack *p, bool begun, const char *name)
 {
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, WORK) == 0 ||
-           (begun && (is_file_name(p, name) || (strcmp(name, FBY__PACK_MANIFEST) == 0 && has_whole(p->to, name))));
+           (begun && (is_file_name(p, 0, p->n_files, name) || (strcmp(name, FBY__PACK_MANIFEST) == 0 && has_whole(p->to, name))));
 }
 
 static fby_status refuse_others(const fby__pack *p, bool begun, fby_error *err)
@@ -290,6 +261,39 @@ fby_status fby__pack_folder_begin(fby__pack *p, bool *out_finished, fby_error *e
         p->resumed = false;
     }
     return FBY_OK;
+}
+
+/* ---- what a task that was killed has left ---- */
+
+/* What NAME.0123456789abcdef.new would have become; false: the name is of no file that is written aside. */
+static bool name_of_aside(const char *aside, char out[NAME_MAX + 1])
+{
+    const size_t n = strlen(aside), tail = 1 + 16 + strlen(FBY__PACK_NEW);
+    if (!ends_with(aside, FBY__PACK_NEW) || n <= tail || n > NAME_MAX || aside[n - tail] != '.')
+        return false;
+    memcpy(out, aside, n - tail);
+    out[n - tail] = 0;
+    return true;
+}
+
+void fby__pack_remove_left(const fby__pack *p, const char *name, uint64_t first, uint64_t last)
+{
+    char of[NAME_MAX + 1];
+    const int folder = open_work(p);
+    DIR *d = folder >= 0 ? fdopendir(folder) : NULL;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (!name_of_aside(e->d_name, of) || !(name ? strcmp(of, name) == 0 : is_file_name(p, first, last, of)))
+            continue;
+        const int fd = openat(folder, e->d_name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            (void)unlinkat(folder, e->d_name, 0); /* what stays is removed by whoever finishes the pack */
+        if (fd >= 0)
+            (void)close(fd); /* it was only locked */
+    }
+    if (d)
+        (void)closedir(d);
+    else if (folder >= 0)
+        (void)close(folder); /* it was only opened */
 }
 
 /* ---- finish ---- */

@@ -232,17 +232,30 @@ fby_status fby_pack_tasks(fby_dataset *ds, const char *to, const fby_pack_opts *
 
 /* ---- one of them ---- */
 
+/* Each task lists a folder that has a file of each: of tasks that write little this would be most of their work. */
+static bool is_worth_listing(const fby__pack *p, uint64_t bytes)
+{
+    const uint64_t names = p->n_files + fby__pack_scatter_count(p);
+    return names <= 1000 || names <= bytes / 4096;
+}
+
 /* Of runs of this task that were killed: each may be as large as what the task writes. */
 static fby_status remove_left(const fby__pack *p, fby_pack_phase phase, uint64_t k, fby_error *err)
 {
-    name_list in = {0}, out = {0};
-    fby_pack_task t = {.size = sizeof t, .phase = phase, .k = k};
-    const fby_status status = describe(p, &t, &in, &out, err);
-    if (status == FBY_OK)
-        fby__pack_remove_left(p, (const char *const *)out.names, out.n);
-    free_names(&in);
-    free_names(&out);
-    return status;
+    uint64_t first, last;
+    if (!is_worth_listing(p, (uint64_t)((double)task_rows(p, phase, k) * p->row_bytes)))
+        return FBY_OK;
+    if (phase == FBY_PACK_WRITE) {
+        fby__pack_write_files(p, k, &first, &last);
+        fby__pack_remove_left(p, NULL, first, last);
+        return FBY_OK;
+    }
+    char *name = phase == FBY_PACK_SCATTER ? fby__pack_scatter_name(k) : fby__pack_verify_name(k);
+    if (!name)
+        return fby__fail_nomem(err, "a pack");
+    fby__pack_remove_left(p, name, 0, 0);
+    fby__free(name);
+    return FBY_OK;
 }
 
 static fby_status plan(fby__pack *p, fby_error *err)
@@ -250,7 +263,7 @@ static fby_status plan(fby__pack *p, fby_error *err)
     FBY__TRY(fby__pack_attributes_find(p, err)); /* what is wrong with the source is said before there is a folder */
     FBY__TRY(fby__pack_make_folders(p, err));
     FBY__TRY(fby__pack_lock(p, FBY__PACK_TOGETHER, err));
-    FBY__TRY(remove_left(p, FBY_PACK_PLAN, 0, err));
+    fby__pack_remove_left(p, FBY__PACK_PLAN, 0, 0);
     FBY__TRY(fby__pack_plan_write(p, err));
     return fby__pack_plan_read(p, err); /* another process may have been first */
 }

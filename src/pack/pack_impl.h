@@ -233,8 +233,11 @@ fby_status fby__pack_folder_check(fby__pack *p, fby_error *err);
  */
 fby_status fby__pack_folder_begin(fby__pack *p, bool *out_finished, fby_error *err);
 fby_status fby__pack_make_folders(const fby__pack *p, fby_error *err);
-/** Removes what runs of a task that were killed were writing; what another run writes is locked, and stays. outputs: as fby_pack_task has them. */
-void fby__pack_remove_left(const fby__pack *p, const char *const *outputs, size_t n);
+/**
+ * Removes what was to become the file of that name (NULL: files [first, last) of the pack) when what wrote it was killed; what another run writes
+ * is locked, and stays. Lists the work folder.
+ */
+void fby__pack_remove_left(const fby__pack *p, const char *name, uint64_t first, uint64_t last);
 /** Removes what a pack that has its final names took. */
 void fby__pack_folder_tidy(const fby__pack *p);
 /** All files, then the manifest, under their final names; then nothing else is left. */

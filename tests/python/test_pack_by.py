@@ -215,6 +215,26 @@ def test_the_command_says_what_does_for_a_null_key_and_for_a_null_in_hdf5(tmp_pa
     assert (tmp_path / "done/part--00000.arrow").exists()
 
 
+def test_what_killed_write_tasks_have_left_is_each_ones_own(tmp_path):
+    values = [f"v{i % 7}" for i in range(150)]
+    source = write(regions(400_000, values=sorted(set(values)) + values[:3] + ["w", "w-1", "w.2"]), tmp_path / "src", row_group_size=4_000)
+    options = {"by": "region", "memory": "16MiB", "rows_per_file": 20_000}
+    work = tmp_path / "out/.forebay-pack"
+    tasks = fb.pack_tasks(source, tmp_path / "out", **options)
+    fb.pack_task(source, tmp_path / "out", "plan:0", **options)
+    writes = [task for task in tasks if task.phase == "write"]
+    assert len(writes) > 1 and max(len(task.outputs) for task in writes) > 2
+    others = [work / "part-none-00000.arrow.0000000000000000.new", work / ".0000000000000000.new", work / "x.new"]
+    left = {task: [tmp_path / "out" / f"{name}.{i:016x}.new" for i, name in enumerate(task.outputs)] for task in writes}
+    for path in [*others, *sum(left.values(), [])]:
+        path.write_bytes(b"some of it")
+    for task in tasks:
+        if task.phase in ("scatter", "write"):
+            fb.pack_task(source, tmp_path / "out", task, **options)
+            left.pop(task, None)
+            assert sorted(work.glob("*.new")) == sorted([*others, *sum(left.values(), [])])
+
+
 @pytest.mark.parametrize("format", ["arrow", "parquet", "hdf5"])
 def test_a_dry_run_counts_what_each_file_takes(tmp_path, format):
     if format == "hdf5":

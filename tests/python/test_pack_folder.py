@@ -113,6 +113,18 @@ def test_what_a_killed_run_of_a_task_was_writing_is_removed_by_the_next(source, 
     assert not list(work.glob("*.new"))
 
 
+def test_tasks_that_write_little_do_not_list_a_folder_of_very_many_files(tmp_path):
+    src = write(floats(1_100, columns=1), tmp_path / "src")
+    out, options = tmp_path / "out", {"shuffle": "none", "rows_per_file": 1}
+    fb.pack_task(src, out, "plan:0", **options)
+    left = out / ".forebay-pack/part-00000.arrow.0123456789abcdef.new"
+    left.write_bytes(b"some of it")
+    fb.pack_task(src, out, "write:0", **options)
+    assert left.exists()
+    assert fb.pack(src, out, **options, memory="4GiB").files == 1_100
+    assert not (out / ".forebay-pack").exists() and len(os.listdir(out)) == 1_101
+
+
 def test_a_file_that_is_being_written_is_locked(tmp_path):
     src = write(floats(2_000_000, columns=20), tmp_path / "src", row_group_size=4_000)
     out, seen = tmp_path / "out", []

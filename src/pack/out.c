@@ -141,16 +141,27 @@ static fby_status sync_file(const fby__pack_out *out, fby_error *err)
     return error == 0 ? FBY_OK : fby__pack_out_fail(out, error, err);
 }
 
+/* 0 too where whoever finished the pack has removed it already. */
+static int remove_aside(const fby__pack_out *out) { return unlink(out->aside) == 0 || errno == ENOENT ? 0 : -1; }
+
+/* Has another run made the file? Right after it had the name it may be gone again: the pack was finished. */
+static bool is_made(const fby__pack_out *out)
+{
+    struct stat there;
+    if (lstat(out->path, &there) != 0)
+        return errno == ENOENT;
+    return fby__pack_is_whole(&there) && there.st_ino != out->replaces;
+}
+
 /* Under its name, unless a file has it: that is in use, maybe. */
 static int publish(const fby__pack_out *out)
 {
-    struct stat there;
     if (renameat2(AT_FDCWD, out->aside, AT_FDCWD, out->path, RENAME_NOREPLACE) == 0)
         return 0;
-    if (errno == EEXIST && lstat(out->path, &there) == 0 && fby__pack_is_whole(&there) && there.st_ino != out->replaces)
-        return unlink(out->aside);
-    return errno == EEXIST || errno == EINVAL || errno == ENOSYS ? rename(out->aside, out->path)
-                                                                 : -1; /* EINVAL: this file system cannot tell */
+    const bool there = errno == EEXIST, unknown = errno == EINVAL || errno == ENOSYS; /* EINVAL: this file system cannot tell */
+    if (there && is_made(out))
+        return remove_aside(out);
+    return there || unknown ? rename(out->aside, out->path) : -1;
 }
 
 fby_status fby__pack_out_close(fby__pack_out *out, bool sync, fby_error *err)

@@ -136,18 +136,17 @@ static int changed_error(const pack_options *o, const fby_error *err)
     return code;
 }
 
-/* Data that cannot be written, or, as --verify has found, were not. */
+/* Data that cannot be read or written, or, as --verify has found, were not. Which of them, an error says nowhere but in its message. */
 static int data_error(const pack_options *o, const pack_progress *shown, const fby_error *err)
 {
+    static const char null_key[] =
+        "--outputs FILE, a pipeline file with the key among its outputs: there a null text is empty, and fill_missing gives a number";
     const char *hint = NULL;
-    if (is_doing(shown, "reading the key"))
-        hint =
-            "--outputs FILE, a pipeline file with the key among its outputs: there a null text is empty, and fill_missing gives a number";
-    else if (is_doing(shown, "verifying"))
-        hint = NULL; /* the message says which folder is to be removed */
-    else if (o->format == FBY_PACK_HDF5)
+    if (strncmp(err->message, "the key '", strlen("the key '")) == 0)
+        hint = strstr(err->message, " has a null in row ") ? null_key : NULL;
+    else if (strstr(err->message, " of the file that is written: ")) /* what HDF5 has no value for */
         hint = o->outputs ? "outputs without that column, or --format arrow" : "--columns without that column, or --format arrow";
-    else
+    else if (!is_doing(shown, "verifying")) /* there the message says which folder is to be removed */
         return o->outputs ? cli_pipeline_error(err) : cli_library_error(err);
     return cli_error(CLI_FAILED, hint, "%s", err->message);
 }

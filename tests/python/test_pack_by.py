@@ -215,6 +215,30 @@ def test_the_command_says_what_does_for_a_null_key_and_for_a_null_in_hdf5(tmp_pa
     assert (tmp_path / "done/part--00000.arrow").exists()
 
 
+@needs_cli
+def test_the_command_says_what_does_for_a_key_that_cannot_be_read(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")  # from which sizes are found, before the key is read
+    (tmp_path / "b.csv").write_text("x,y\n1,2\nmany,3\n")
+    (tmp_path / "p.yaml").write_text("data: {paths: ['a.csv', 'b.csv'], dtypes: {x: int64}}\nsamples: {rows: true}\noutputs: {x: x}\n")
+    nul = fb.open(write(pa.table({"k": ["a", "b\0c"]}), tmp_path / "nul"))
+    with pytest.raises(fb.DataError, match="a text with a NUL in row 1"):
+        fb.pack(nul, tmp_path / "out", by="k")
+
+    def said(*options):
+        done = subprocess.run([CLI, "pack", *options, "--to", "out", "--no-cache"], capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 1, done.stderr
+        return done.stderr.partition("try:")
+
+    for format in ("arrow", "hdf5"):
+        for paths in (["a.csv", "b.csv"], ["b.csv"]):
+            message, _, step = said(*paths, "--by", "x", "--dtype", "x=int64", "--format", format)
+            assert "many" in message and "--dtype" in step and "--outputs" not in step
+        message, _, step = said("--outputs", "p.yaml", "--by", "x", "--format", format)
+        assert "many" in message and "dtype" in step and "--" not in step
+    message, _, step = said("nul", "--by", "k")
+    assert "a text with a NUL" in message and not step
+
+
 def test_what_killed_write_tasks_have_left_is_each_ones_own(tmp_path):
     values = [f"v{i % 7}" for i in range(150)]
     source = write(regions(400_000, values=sorted(set(values)) + values[:3] + ["w", "w-1", "w.2"]), tmp_path / "src", row_group_size=4_000)

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "support/test_seed.h"
-#include "transform/lookup.h"
+#include "transform/lookup_internal.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -82,7 +82,7 @@ static void keys_that_were_chosen_take_no_longer_than_others(void **state)
 {
     enum { N = 60000 };
     (void)state;
-    static int64_t random[N], chosen[N], high[N];
+    static int64_t random[N], chosen[N], high[N], high_half[N];
     uint64_t inverse = 1; /* of the golden ratio's number, modulo 2^64 */
     for (int i = 0; i < 6; i++)
         inverse *= 2 - UINT64_C(0x9e3779b97f4a7c15) * inverse;
@@ -90,10 +90,42 @@ static void keys_that_were_chosen_take_no_longer_than_others(void **state)
         random[i] = (int64_t)((uint64_t)below((int64_t)1 << 40) << 20 | i);
         chosen[i] = (int64_t)(((i + 1) << 32 | (i + 1)) * inverse);
         high[i] = (int64_t)(i << 48);
+        high_half[i] = (int64_t)(i << 32);
     }
     const uint64_t usual = cpu_of(random, N);
     assert_true(cpu_of(chosen, N) < 10 * usual);
     assert_true(cpu_of(high, N) < 10 * usual);
+    assert_true(cpu_of(high_half, N) < 10 * usual);
+}
+
+/* The mean number of slots that are looked at beyond the first where n keys lie in a table of at least twice as many slots. */
+static double probes_of(const fby_lookup *t, uint64_t step, size_t n, uint64_t *used)
+{
+    uint64_t extra = 0;
+    memset(used, 0, t->n_slots * sizeof *used);
+    for (uint64_t i = 0; i < n; i++) {
+        size_t at = fby__lookup_slot_of_number(t, (int64_t)(i * step));
+        for (; used[at]; at = (at + 1) & (t->n_slots - 1))
+            extra++;
+        used[at] = 1;
+    }
+    return (double)extra / (double)n;
+}
+
+static void keys_in_equal_steps_lie_like_random_ones_whatever_the_factor(void **state)
+{
+    enum { N = 7500, SLOTS = 1 << 14, FACTORS = 400 };
+    static const uint64_t STEPS[] = {
+        1, 7, 1000, 1000003, 60000000000, 1 << 20, UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1, UINT64_MAX};
+    static uint64_t used[SLOTS];
+    (void)state;
+    for (size_t s = 0; s < sizeof STEPS / sizeof *STEPS; s++)
+        for (int i = 0; i < FACTORS; i++) {
+            const fby_lookup t = {.n_slots = SLOTS, .shift = 64 - 14, .factor = fby__random_next(&random_state) | 1};
+            const double probes = probes_of(&t, STEPS[s], N, used);
+            if (probes > 1) /* random keys: 0.42 */
+                fail_msg("step %llu, factor %llu: %g", (unsigned long long)STEPS[s], (unsigned long long)t.factor, probes);
+        }
 }
 
 static void texts_are_found_with_their_values(void **state)
@@ -244,6 +276,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_found_at_their_place_close_together_and_far_apart),
         cmocka_unit_test(keys_that_were_chosen_take_no_longer_than_others),
+        cmocka_unit_test(keys_in_equal_steps_lie_like_random_ones_whatever_the_factor),
         cmocka_unit_test(texts_are_found_with_their_values),
         cmocka_unit_test(a_key_that_comes_again_keeps_its_row_while_a_table_is_filled),
         cmocka_unit_test(an_empty_table_has_no_key),

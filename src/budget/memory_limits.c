@@ -157,7 +157,7 @@ uint32_t fby__host_ranks(void)
         if (n > 0 && n <= MOST_RANKS)
             return (uint32_t)n;
     }
-    return 1;
+    return 0;
 }
 
 uint64_t fby__memory_share_bytes(const fby__memory_limits *found, uint32_t ranks)
@@ -165,7 +165,9 @@ uint64_t fby__memory_share_bytes(const fby__memory_limits *found, uint32_t ranks
     const uint64_t promised = fby__ledger_promised_bytes();
     const uint64_t shared = found->shared_bytes - fby__min_u64(promised, found->shared_bytes);
     const uint64_t own = found->own_bytes - fby__min_u64(promised, found->own_bytes);
-    return fby__min_u64(shared / (ranks ? ranks : fby__host_ranks()), own);
+    if (!ranks)
+        ranks = fby__host_ranks();
+    return fby__min_u64(shared / (ranks ? ranks : 1), own);
 }
 
 /* The process's own limits change at once, where they do. */

@@ -32,10 +32,13 @@ typedef struct fby__memory_limits {
  */
 void fby__memory_limits_find(const char *root, fby__memory_limits *out);
 
-/** Processes of a job that share this host and its memory, as their launcher says in the environment; 1 where none does. */
+/** Processes of a job that share this host and its memory, as their launcher says in the environment; 0 where none does. */
 uint32_t fby__host_ranks(void);
 
-/** This process's share: what may still be taken by one of `ranks` processes that share what they share. 0 = fby__host_ranks(). */
+/**
+ * This process's share: what may still be taken by one of `ranks` processes that share what they share. 0 = as many as their launcher says,
+ * one where none does.
+ */
 uint64_t fby__memory_share_bytes(const fby__memory_limits *found, uint32_t ranks);
 
 /** An account for what nobody gave an account: of so many bytes; 0 = half of this process's share. Retire it, then let it go. */

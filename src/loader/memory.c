@@ -424,11 +424,17 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
     return status;
 }
 
+/* Ranks that share this host's memory: as it is stated, else as their launcher says, else all of them; 0 = this one alone. */
+static uint32_t host_ranks(const fby_loader_opts *opts)
+{
+    const uint32_t launched = opts->local_world_size ? opts->local_world_size : fby__host_ranks();
+    return launched ? launched : opts->world_size;
+}
+
 /* What is available to this loader. */
 static uint64_t left_for_one(const fby_loader *l, const fby_loader_opts *opts)
 {
-    const uint32_t launched = fby__host_ranks(), ranks = opts->world_size > launched ? opts->world_size : launched;
-    return fby__memory_share_bytes(&l->memory.limits, opts->local_world_size ? opts->local_world_size : ranks);
+    return fby__memory_share_bytes(&l->memory.limits, host_ranks(opts));
 }
 
 /* Every block decoded, with all jobs, chunks that blocks share, and all batches in flight that were asked for beside them. */

@@ -536,6 +536,46 @@ static void the_budget_for_overlap_is_never_more_than_what_keeps_everything(void
     fby_dataset_close(ds);
 }
 
+/* Half of what a rank may take, as a share of the machine's. */
+static double half_of_rank(fby_dataset *ds, const char *launcher, uint32_t world_size, uint32_t local_world_size)
+{
+    const fby_output id = {.name = "id", .columns = ID, .n_columns = 1};
+    const fby_loader_opts opts = {.outputs = &id,
+                                  .n_outputs = 1,
+                                  .batch_size = 8,
+                                  .memory_fraction = 0.5,
+                                  .world_size = world_size,
+                                  .local_world_size = local_world_size,
+                                  .n_threads = 1};
+    fby_loader *l = NULL;
+    fby_error err = {0};
+    fby_report r = {.size = sizeof r};
+    assert_int_equal(launcher ? setenv("LOCAL_WORLD_SIZE", launcher, 1) : unsetenv("LOCAL_WORLD_SIZE"), 0);
+    if (try_loader(ds, opts, &l, &err) != FBY_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(fby_loader_report(l, &r, &err), FBY_OK);
+    fby_loader_close(l);
+    assert_int_equal(unsetenv("LOCAL_WORLD_SIZE"), 0);
+    return (double)r.budget_bytes / (double)r.memory_available_bytes;
+}
+
+static void a_host_s_ranks_are_those_that_are_stated_or_launched_or_all(void **state)
+{
+    static const struct {
+        const char *launcher;
+        uint32_t world, local, ranks;
+    } CASES[] = {{NULL, 0, 0, 1}, {NULL, 8, 0, 8}, {"4", 0, 0, 4}, {"4", 8, 0, 4}, {"1", 8, 0, 1}, {"4", 8, 2, 2}, {NULL, 8, 2, 2}};
+    fby_dataset *ds = NULL;
+    (void)state;
+    assert_int_equal(memory_dataset_open((uint64_t[]){16, 24}, 2, &ds, NULL), FBY_OK);
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        const double share = half_of_rank(ds, CASES[i].launcher, CASES[i].world, CASES[i].local) * 2 * CASES[i].ranks;
+        if (share < 0.9 || share > 1.1)
+            fail_msg("case %zu: %g of a rank's share", i, share);
+    }
+    fby_dataset_close(ds);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup_dir, teardown_dir)
 
 int main(void)
@@ -552,6 +592,7 @@ int main(void)
         TEST(batches_of_strings_and_lists_are_counted_once_each),
         TEST(the_steady_state_allocates_nothing_for_a_batch),
         TEST(the_budget_that_is_named_for_overlap_gives_it),
+        TEST(a_host_s_ranks_are_those_that_are_stated_or_launched_or_all),
         TEST(the_budget_for_overlap_is_never_more_than_what_keeps_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

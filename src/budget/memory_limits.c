@@ -170,6 +170,12 @@ uint64_t fby__memory_share_bytes(const fby__memory_limits *found, uint32_t ranks
     return fby__min_u64(shared / (ranks ? ranks : 1), own);
 }
 
+uint64_t fby__memory_most_bytes(const fby__memory_limits *found, uint32_t ranks)
+{
+    const uint64_t little = fby__min_u64(FBY__AUTO_BYTES, found->available_bytes / 10 * 9);
+    return fby__max_u64(fby__memory_share_bytes(found, ranks) / 10 * 9, little);
+}
+
 /* The process's own limits change at once, where they do. */
 static uint64_t own_limit_bytes(void)
 {

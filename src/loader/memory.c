@@ -21,8 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AUTO_BYTES ((uint64_t)256 << 20) /* a budget that nobody stated is no smaller: room for strings that expand */
-
 static size_t slab_bytes(size_t bytes) { return bytes ? fby__slab_class_bytes(bytes) : 0; }
 
 /* ---- the worst superbatch ---- */
@@ -474,7 +472,7 @@ static fby_status asked_budget(const fby_loader *l, const fby_loader_opts *opts,
  */
 static uint64_t default_budget(const fby_loader *l, uint64_t most)
 {
-    const uint64_t least = l->memory.smooth_bytes, usual = fby__min_u64(fby__max_u64(least, AUTO_BYTES), most);
+    const uint64_t least = l->memory.smooth_bytes, usual = fby__min_u64(fby__max_u64(least, FBY__AUTO_BYTES), most);
     const uint64_t smooth = usual < least ? usual : fby__loader_smooth_budget(l, usual);
     return fby__max_u64(l->memory.minimum_bytes, smooth <= most ? smooth : least);
 }
@@ -494,9 +492,7 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_er
     l->memory.least_values_bytes = fby__loader_least_values_bytes(l);
     l->memory.everything_bytes = everything_bytes(l);
     FBY__TRY(asked_budget(l, opts, &limit, err));
-    /* Where nobody stated a budget, a small plan is let in even if others have promised themselves all that there is. */
-    const uint64_t little = fby__min_u64(AUTO_BYTES, l->memory.limits.available_bytes / 10 * 9);
-    const uint64_t most = limit ? limit : fby__max_u64(left_for_one(l, opts) / 10 * 9, little);
+    const uint64_t most = limit ? limit : fby__memory_most_bytes(&l->memory.limits, host_ranks(opts));
     if (!(w = fby__calloc(l->n_sources, sizeof *w)))
         return fby__fail_nomem(err, "the blocks' sizes");
     l->memory.live_bytes = worst_of_all(l, l->plan, w);

@@ -350,7 +350,7 @@ static fby_status refuse(fby_dataset *ds, const fby_loader_opts *opts, const gro
     if (!limit) {
         fby__memory_limits now;
         fby__memory_limits_find("", &now);
-        limit = fby__memory_share_bytes(&now, 0);
+        limit = fby__memory_most_bytes(&now, 0);
     }
     o.memory_bytes = (uint64_t)1 << 46; /* none of it is taken before a batch is asked for */
     for (int i = 0; i < 2; i++, o.n_threads = 1) {
@@ -360,7 +360,7 @@ static fby_status refuse(fby_dataset *ds, const fby_loader_opts *opts, const gro
         fby_loader_close(l);
         needed[i] = report.budget_minimum_bytes;
     }
-    if (needed[1] <= limit)
+    if (needed[1] <= limit && needed[1] < needed[0])
         fewer = ", or lower threads to 1";
     else if (o.n_outputs > 1)
         fewer = ", or fit fewer columns at once";

@@ -181,6 +181,35 @@ def test_how_many_ranks_a_host_has_is_what_the_launcher_says(monkeypatch, enviro
     assert _ranks.local_world_size(8) == expect
 
 
+def test_fit_names_the_limit_that_refused_it(run_python):
+    """Without memory= that is nine tenths of what is there: figures between that and all of it said that what fits does not."""
+    done = run_python(
+        NUMBERS
+        + """
+    import re
+    wide = fb.open({"x": np.ones((1024, 8192), dtype=np.float32)})
+    def refusal(**memory):
+        try:
+            fb.fit(wide, ["x"], threads=1, **memory)
+        except fb.BudgetError as e:
+            return str(e)
+    needed = int(re.search(r"raise memory to (\\d+) bytes", refusal(memory=1 << 20))[1])
+    texts = []
+    for percent in range(90, 200, 2):
+        limited(needed * percent // 100)
+        texts.append(refusal())
+        if texts[-1] is None:
+            break
+    print(json.dumps(texts))
+    """
+    )
+    *refused, accepted = json.loads(done.stdout)
+    assert accepted is None and len(refused) > 2
+    for text in refused:
+        limit, needed = map(int, re.search(r"budget of (\d+) bytes .* raise memory to (\d+) bytes", text).groups())
+        assert limit < needed and "threads" not in text, text
+
+
 GROUPS = {
     "all long": "np.full(24, 60_000)",
     "long ones side by side": "np.r_[np.full(2000, 40), np.full(20, 60_000), np.full(2000, 40)]",

@@ -115,8 +115,7 @@ static double probes_of(const fby_lookup *t, uint64_t step, size_t n, uint64_t *
 static void keys_in_equal_steps_lie_like_random_ones_whatever_the_factor(void **state)
 {
     enum { N = 7500, SLOTS = 1 << 14, FACTORS = 400 };
-    static const uint64_t STEPS[] = {
-        1, 7, 1000, 1000003, 60000000000, 1 << 20, UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1, UINT64_MAX};
+    static const uint64_t STEPS[] = {1, 7, 1000, 1000003, 60000000000, 1 << 20, UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1, UINT64_MAX};
     static uint64_t used[SLOTS];
     (void)state;
     for (size_t s = 0; s < sizeof STEPS / sizeof *STEPS; s++)

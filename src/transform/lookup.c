@@ -13,6 +13,7 @@
 #include <sys/random.h>
 
 #define FIRST_SLOTS 16u
+#define MOST_TAKEN 128u                    /* slots beside each other that a number finds taken: of millions of random ones, some find 80 */
 #define FILLING_STRIDE ((uint64_t)1 << 32) /* of pairs, until it is known how many values the columns have */
 #define DIRECT_SLACK 4096u                 /* a direct table may be so much larger than four times the keys */
 
@@ -52,23 +53,40 @@ static fby_status copy_columns(fby_lookup *t, const char *const *columns, size_t
     return FBY_OK;
 }
 
+/* Of a row whose key begins to be looked for at a slot. false: there are so many others that numbers are to be mixed. */
+static bool place(fby_lookup *t, size_t at, size_t row)
+{
+    size_t taken = 0;
+    for (; t->slots[at] != FBY__LOOKUP_NONE; at = (at + 1) & (t->n_slots - 1))
+        taken++;
+    t->slots[at] = (uint32_t)row;
+    return taken <= MOST_TAKEN || t->text || t->mixed;
+}
+
+static void place_all(fby_lookup *t)
+{
+    memset(t->slots, 0xff, t->n_slots * sizeof *t->slots); /* FBY__LOOKUP_NONE */
+    for (size_t row = 0; row < t->n_keys; row++) {
+        const size_t at = t->text ? slot_of_text(t, t->texts + t->starts[row], text_bytes(t, (uint32_t)row))
+                                  : fby__lookup_slot_of_number(t, t->numbers[row]);
+        if (!place(t, at, row)) {
+            t->mixed = true;
+            place_all(t); /* and no further: then all are placed */
+            return;
+        }
+    }
+}
+
 static fby_status make_slots(fby_lookup *t, size_t n_slots, fby_error *err)
 {
     uint32_t *slots = fby__realloc_array(NULL, n_slots, sizeof *slots);
     if (!slots)
         return no_memory(err);
-    memset(slots, 0xff, n_slots * sizeof *slots);
     fby__free(t->slots);
     t->slots = slots;
     t->n_slots = n_slots;
     t->shift = 64 - (uint64_t)__builtin_ctzll(n_slots);
-    for (size_t row = 0; row < t->n_keys; row++) {
-        size_t at = t->text ? slot_of_text(t, t->texts + t->starts[row], text_bytes(t, (uint32_t)row))
-                            : fby__lookup_slot_of_number(t, t->numbers[row]);
-        while (slots[at] != FBY__LOOKUP_NONE)
-            at = (at + 1) & (n_slots - 1);
-        slots[at] = (uint32_t)row;
-    }
+    place_all(t);
     return FBY_OK;
 }
 
@@ -148,12 +166,14 @@ static fby_status make_room(fby_lookup *t, size_t n_bytes, fby_error *err)
 
 static void add_row(fby_lookup *t, size_t at)
 {
-    while (t->slots[at] != FBY__LOOKUP_NONE)
-        at = (at + 1) & (t->n_slots - 1);
-    t->slots[at] = (uint32_t)t->n_keys;
+    const bool placed = place(t, at, t->n_keys);
     for (size_t c = 0; c < t->n_columns; c++)
         t->values[t->n_keys * t->n_columns + c] = (double)NAN;
     t->n_keys++;
+    if (!placed) {
+        t->mixed = true;
+        place_all(t);
+    }
 }
 
 fby_status fby__lookup_add_number(fby_lookup *t, int64_t key, uint32_t *out_row, fby_error *err)

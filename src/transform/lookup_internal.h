@@ -36,22 +36,29 @@ struct fby_lookup {
     uint32_t *slots; /* owned; NULL with `direct`; n_slots (a power of two, at least twice the keys) rows */
     size_t n_slots;
     uint64_t shift; /* 64 − log2(n_slots) */
+    bool mixed;     /* numbers clustered, and are mixed before */
     /* Set once, at random, so that nobody can choose keys that collide. What is found, and in which order, does not depend on them. */
     uint64_t seed;   /* of texts */
-    uint64_t factor; /* of numbers; odd */
+    uint64_t factor; /* of numbers that are mixed; odd */
     /* while it is filled: what the arrays have room for */
     size_t cap_values, cap_numbers, cap_texts, cap_starts;
 };
 
+#define FBY__LOOKUP_GOLDEN UINT64_C(0x9e3779b97f4a7c15) /* 2^64 / the golden ratio: spreads numbers that follow each other in equal steps */
+
 /*
- * Numbers that follow each other in equal steps (times, ids × 1000, pairs) would cluster with some factors if the product's high bits were the
- * slot: its halves are mixed, and multiplied once more. A key's high bits come into its low ones before, or a large power of two as the step
- * would leave the product's low half empty; by 29 bits, since by 32 pairs of equal numbers would leave themselves empty. Such keys then lie as random ones do.
+ * Keys are mostly such numbers, and lie better than random ones then. Others may cluster, by chance or because somebody chose them; a table that
+ * sees it mixes from then on, with a number that nobody knows: a key's high bits come into its low ones, or a large power of two as the step
+ * would leave the product's low half empty (by 29 bits: by 32, pairs of equal numbers would be zeros), and the product's halves come together.
  */
 static inline size_t fby__lookup_slot_of_number(const fby_lookup *t, int64_t key)
 {
+    if (!t->mixed) {
+        const uint64_t product = (uint64_t)key * FBY__LOOKUP_GOLDEN; /* its high half decides */
+        return (size_t)((product ^ product >> 32) & (t->n_slots - 1));
+    }
     const uint64_t folded = (uint64_t)key ^ (uint64_t)key >> 29, product = folded * t->factor;
-    return (size_t)((product ^ product >> 32) * UINT64_C(0x9e3779b97f4a7c15) >> t->shift);
+    return (size_t)((product ^ product >> 32) * FBY__LOOKUP_GOLDEN >> t->shift);
 }
 
 static inline uint32_t fby__lookup_number(const fby_lookup *t, int64_t key)

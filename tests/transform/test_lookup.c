@@ -85,7 +85,7 @@ static void keys_that_were_chosen_take_no_longer_than_others(void **state)
     static int64_t random[N], chosen[N], high[N], high_half[N];
     uint64_t inverse = 1; /* of the golden ratio's number, modulo 2^64 */
     for (int i = 0; i < 6; i++)
-        inverse *= 2 - UINT64_C(0x9e3779b97f4a7c15) * inverse;
+        inverse *= 2 - FBY__LOOKUP_GOLDEN * inverse;
     for (uint64_t i = 0; i < N; i++) {
         random[i] = (int64_t)((uint64_t)below((int64_t)1 << 40) << 20 | i);
         chosen[i] = (int64_t)(((i + 1) << 32 | (i + 1)) * inverse);
@@ -112,7 +112,7 @@ static double probes_of(const fby_lookup *t, uint64_t step, size_t n, uint64_t *
     return (double)extra / (double)n;
 }
 
-static void keys_in_equal_steps_lie_like_random_ones_whatever_the_factor(void **state)
+static void numbers_that_are_mixed_lie_like_random_ones_whatever_the_factor(void **state)
 {
     enum { N = 7500, SLOTS = 1 << 14, FACTORS = 400 };
     static const uint64_t STEPS[] = {1, 7, 1000, 1000003, 60000000000, 1 << 20, UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1, UINT64_MAX};
@@ -120,11 +120,32 @@ static void keys_in_equal_steps_lie_like_random_ones_whatever_the_factor(void **
     (void)state;
     for (size_t s = 0; s < sizeof STEPS / sizeof *STEPS; s++)
         for (int i = 0; i < FACTORS; i++) {
-            const fby_lookup t = {.n_slots = SLOTS, .shift = 64 - 14, .factor = fby__random_next(&random_state) | 1};
+            const fby_lookup t = {.n_slots = SLOTS, .shift = 64 - 14, .mixed = true, .factor = fby__random_next(&random_state) | 1};
             const double probes = probes_of(&t, STEPS[s], N, used);
             if (probes > 1) /* random keys: 0.42 */
                 fail_msg("step %llu, factor %llu: %g", (unsigned long long)STEPS[s], (unsigned long long)t.factor, probes);
         }
+}
+
+static void numbers_are_mixed_where_they_cluster_and_only_there(void **state)
+{
+    enum { N = 60000 };
+    static const uint64_t STEPS[] = {7, 1000, 1000003, 60000000000, 1 << 20, UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1};
+    static int64_t keys[N];
+    uint64_t inverse = 1; /* of the golden ratio's number, modulo 2^64 */
+    (void)state;
+    for (int i = 0; i < 6; i++)
+        inverse *= 2 - FBY__LOOKUP_GOLDEN * inverse;
+    for (size_t s = 0; s <= sizeof STEPS / sizeof *STEPS; s++) {
+        const bool chosen = s == sizeof STEPS / sizeof *STEPS;
+        for (uint64_t i = 0; i < N; i++)
+            keys[i] = (int64_t)(chosen ? ((i + 1) << 32 | (i + 1)) * inverse : i * STEPS[s]); /* all of those would have the first slot */
+        fby_lookup *t = create(keys, NULL, N, NULL, 0, NULL);
+        assert_int_equal(t->mixed, chosen);
+        for (size_t i = 0; i < N; i++)
+            assert_int_equal(fby_lookup_find_number(t, keys[i]), i);
+        fby_lookup_close(t);
+    }
 }
 
 static void texts_are_found_with_their_values(void **state)
@@ -275,7 +296,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_found_at_their_place_close_together_and_far_apart),
         cmocka_unit_test(keys_that_were_chosen_take_no_longer_than_others),
-        cmocka_unit_test(keys_in_equal_steps_lie_like_random_ones_whatever_the_factor),
+        cmocka_unit_test(numbers_that_are_mixed_lie_like_random_ones_whatever_the_factor),
+        cmocka_unit_test(numbers_are_mixed_where_they_cluster_and_only_there),
         cmocka_unit_test(texts_are_found_with_their_values),
         cmocka_unit_test(a_key_that_comes_again_keeps_its_row_while_a_table_is_filled),
         cmocka_unit_test(an_empty_table_has_no_key),

@@ -193,6 +193,8 @@ def test_fit_names_the_limit_that_refused_it(run_python):
             fb.fit(wide, ["x"], threads=1, **memory)
         except fb.BudgetError as e:
             return str(e)
+        except fb.NoMemoryError:
+            pass  # let in, and the address space has no room for more than that
     needed = int(re.search(r"raise memory to (\\d+) bytes", refusal(memory=1 << 20))[1])
     texts = []
     for percent in range(90, 200, 2):

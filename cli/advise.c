@@ -223,12 +223,11 @@ static void print_text(const found *f)
     else
         printf("  %s70 %% of the memory is %s, and the least budget is %s: more memory, fewer columns, or smaller row groups%s\n", cli_red,
                cli_memory(e.budget_bytes), cli_memory(c->least_bytes), cli_plain);
-    const double factor = advise_expect_packed(c, m, f->packing.outputs).rate / e.rate;
+    const double packed = advise_expect_packed(c, m, f->packing.outputs).rate, factor = packed / e.rate;
     if (factor >= WORTH_PACKING || f->notes.packing) {
         cli_text command = {0};
         advise_add_pack_command(&command, &f->packing);
-        printf("  packing     %s, × %.1f: %s\n", rate_text(advise_expect_packed(c, m, f->packing.outputs).rate), factor,
-               cli_text_str(&command));
+        printf("  packing     %s, × %.1f: %s\n", rate_text(packed), factor, cli_text_str(&command));
         cli_text_free(&command);
     }
     for (size_t i = 0; i < f->notes.n; i++)

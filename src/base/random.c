@@ -1,5 +1,10 @@
-/* Philox4x32-10, and an unbiased bounded draw. */
+/* Philox4x32-10, an unbiased bounded draw, and a number that is no function of anything. */
 #include "base/random.h"
+
+#include "base/clock.h"
+
+#include <sys/random.h>
+#include <unistd.h>
 
 fby__philox fby__philox4x32(uint64_t key, uint64_t counter_lo, uint64_t counter_hi)
 {
@@ -32,4 +37,12 @@ uint64_t fby__random_below(fby__random *r, uint64_t n)
         }
     }
     return (uint64_t)(m >> 64);
+}
+
+uint64_t fby__random_unpredictable(void)
+{
+    uint64_t own;
+    if (getrandom(&own, sizeof own, GRND_NONBLOCK) != (ssize_t)sizeof own)
+        own = fby__now_ns() ^ (uint64_t)getpid() << 32; /* before the system has any */
+    return own;
 }

@@ -48,4 +48,7 @@ static inline uint64_t fby__random_next(fby__random *r) { return fby__random_u64
 /** Uniform in [0, n), n > 0, without bias (rejection). */
 uint64_t fby__random_below(fby__random *r, uint64_t n);
 
+/** No function of anything, and hard to guess: for names and seeds that nobody is to know before. */
+uint64_t fby__random_unpredictable(void);
+
 #endif

@@ -104,18 +104,25 @@ static bool ends_with(const char *text, const char *end)
 /* What a link leads to is not ours to empty. */
 static int open_work(const fby__pack *p) { return open(p->work, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); }
 
-/* Files of the work folder whose names begin or end so (NULL: all but the lock). */
-static void remove_files(const fby__pack *p, const char *begin, const char *end)
+/* To list it; NULL: it cannot be. */
+static DIR *list_work(const fby__pack *p)
 {
     const int fd = open_work(p);
     DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!d && fd >= 0)
+        (void)close(fd); /* it was only opened */
+    return d;
+}
+
+/* Files of the work folder whose names begin or end so (NULL: all but the lock). */
+static void remove_files(const fby__pack *p, const char *begin, const char *end)
+{
+    DIR *d = list_work(p);
     for (struct dirent *e; d && (e = readdir(d));)
         if (e->d_name[0] != '.' && (!begin || strncmp(e->d_name, begin, strlen(begin)) == 0) && (!end || ends_with(e->d_name, end)))
             (void)unlinkat(dirfd(d), e->d_name, 0); /* what stays is in the way of the folder's removal, or replaced */
     if (d)
         (void)closedir(d);
-    else if (fd >= 0)
-        (void)close(fd); /* it was only opened */
 }
 
 /* If nothing but the lock is left in it. */
@@ -279,21 +286,18 @@ static bool name_of_aside(const char *aside, char out[NAME_MAX + 1])
 void fby__pack_remove_left(const fby__pack *p, const char *name, uint64_t first, uint64_t last)
 {
     char of[NAME_MAX + 1];
-    const int folder = open_work(p);
-    DIR *d = folder >= 0 ? fdopendir(folder) : NULL;
+    DIR *d = list_work(p);
     for (struct dirent *e; d && (e = readdir(d));) {
         if (!name_of_aside(e->d_name, of) || !(name ? strcmp(of, name) == 0 : is_file_name(p, first, last, of)))
             continue;
-        const int fd = openat(folder, e->d_name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        const int fd = openat(dirfd(d), e->d_name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
-            (void)unlinkat(folder, e->d_name, 0); /* what stays is removed by whoever finishes the pack */
+            (void)unlinkat(dirfd(d), e->d_name, 0); /* what stays is removed by whoever finishes the pack */
         if (fd >= 0)
             (void)close(fd); /* it was only locked */
     }
     if (d)
         (void)closedir(d);
-    else if (folder >= 0)
-        (void)close(folder); /* it was only opened */
 }
 
 /* ---- finish ---- */

@@ -5,7 +5,7 @@
  * is locked: one that is not is a process's that was killed.
  */
 #include "base/cancel.h"
-#include "base/clock.h"
+#include "base/random.h"
 #include "pack/pack_impl.h"
 #include "pool/pool.h"
 
@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -33,11 +32,8 @@ static bool lock_aside(int fd)
 static fby_status open_aside(fby__pack_out *out, fby_error *err)
 {
     for (;;) {
-        uint64_t own = 0;
-        if (getrandom(&own, sizeof own, GRND_NONBLOCK) != (ssize_t)sizeof own)
-            own = fby__now_ns() ^ (uint64_t)getpid() << 32; /* before the system has any */
         fby__free(out->aside);
-        out->aside = fby__format("%s.%016llx" FBY__PACK_NEW, out->path, (unsigned long long)own);
+        out->aside = fby__format("%s.%016llx" FBY__PACK_NEW, out->path, (unsigned long long)fby__random_unpredictable());
         if (!out->aside)
             return no_memory(err);
         out->fd = open(out->aside, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

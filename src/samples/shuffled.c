@@ -22,7 +22,7 @@ static fby_status is_shuffled(const fby_dataset *ds, bool *out, fby_error *err)
         *out = shuffle && shuffle->strings && shuffle->n == 1 && strcmp(shuffle->strings[0], "full") == 0;
     }
     fby_contents_close(said);
-    if (status == FBY_OK || status == FBY_E_NOMEM || status == FBY_E_BUDGET || status == FBY_E_CHANGED)
+    if (status == FBY_OK || status == FBY_E_NOMEM || status == FBY_E_BUDGET || status == FBY_E_CHANGED || status == FBY_E_CANCELLED)
         return status;
     fby__error_clear(err);
     return FBY_OK;

@@ -3,14 +3,13 @@
  */
 #include "base/alloc.h"
 #include "base/checked.h"
-#include "base/clock.h"
 #include "base/hash.h"
+#include "base/random.h"
 #include "transform/lookup_internal.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define FIRST_SLOTS 16u
 #define MOST_TAKEN 128u                    /* slots beside each other that a number finds taken: of millions of random ones, some find 80 */
@@ -90,14 +89,6 @@ static fby_status make_slots(fby_lookup *t, size_t n_slots, fby_error *err)
     return FBY_OK;
 }
 
-static void choose_hash(fby_lookup *t)
-{
-    uint64_t words[2] = {fby__now_ns(), (uintptr_t)t}; /* where the kernel has nothing random yet: hard to guess */
-    (void)getrandom(words, sizeof words, GRND_NONBLOCK);
-    t->seed = words[0];
-    t->factor = words[1] | 1;
-}
-
 static fby_status new_table(const bool *text_keys, size_t n_key_columns, const char *const *columns, size_t n_columns, fby_lookup **out,
                             fby_error *err)
 {
@@ -108,7 +99,8 @@ static fby_status new_table(const bool *text_keys, size_t n_key_columns, const c
     t->text = n_key_columns == 1 && text_keys[0];
     t->n_key_columns = n_key_columns;
     t->pair_stride = FILLING_STRIDE;
-    choose_hash(t);
+    t->seed = fby__random_unpredictable();
+    t->factor = fby__random_unpredictable() | 1;
     FBY__TRY(copy_columns(t, columns, n_columns, err));
     FBY__TRY(make_slots(t, FIRST_SLOTS, err));
     if (t->text && !(t->starts = fby__calloc(1, sizeof *t->starts)))

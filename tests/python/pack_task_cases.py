@@ -1,4 +1,4 @@
-"""Tasks of a pack: the options, source and whole pack that tests of them share."""
+"""Tasks of a pack: the options that tests of them share, and as fixtures the source and the whole pack."""
 
 import os
 import pathlib
@@ -17,11 +17,13 @@ OPTIONS = {"seed": 5, "memory": "16MiB", "batch": 500, "rows_per_file": 20_000}
 FLAGS = ["--seed", "5", "--memory", "16MiB", "--batch", "500", "--rows-per-file", "20000"]
 
 
-def make_source(tmp_path_factory):
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
     return write(floats(300_000, columns=10), tmp_path_factory.mktemp("tasks") / "src", row_group_size=4_000)
 
 
-def make_whole(source, tmp_path_factory):
+@pytest.fixture(scope="module")
+def whole(source, tmp_path_factory):
     """The bytes of one process, whose memory and threads are other ones."""
     out = tmp_path_factory.mktemp("whole") / "out"
     fb.pack(source, out, **{**OPTIONS, "memory": "1GiB", "threads": 3})

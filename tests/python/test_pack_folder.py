@@ -8,17 +8,7 @@ import pytest
 
 import forebay as fb
 from pack_cases import contents, floats, read, write
-from pack_task_cases import OPTIONS, by_phase, make_source, make_whole, run_all
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory):
-    return make_source(tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def whole(source, tmp_path_factory):
-    return make_whole(source, tmp_path_factory)
+from pack_task_cases import OPTIONS, by_phase, run_all, source, whole  # noqa: F401
 
 
 @pytest.mark.parametrize("kind", ["pipe", "dangling", "link", "empty", "folder"])

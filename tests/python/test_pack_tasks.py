@@ -17,18 +17,7 @@ import pytest
 import forebay as fb
 from forebay import _forebay
 from pack_cases import contents, every_type, floats, write
-from pack_task_cases import CLI, FLAGS, OPTIONS, by_phase, make_source, make_whole, needs_cli, run, run_all
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory):
-    return make_source(tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def whole(source, tmp_path_factory):
-    return make_whole(source, tmp_path_factory)
-
+from pack_task_cases import CLI, FLAGS, OPTIONS, by_phase, needs_cli, run, run_all, source, whole  # noqa: F401
 
 # ---- the graph ----
 

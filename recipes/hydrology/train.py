@@ -12,7 +12,7 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import forebay as fb
 from recipes import training
-from recipes.hydrology import baseline, evaluate, generate, loader
+from recipes.hydrology import baseline, evaluate, expert, generate, loader
 
 TARGET = generate.TARGET
 
@@ -66,6 +66,11 @@ def today(folder, args):
     return baseline.loader(folder, gauges(folder), TARGET, features, static, batch_size=args.batch_size, workers=args.workers, seed=args.seed)
 
 
+def experts(folder, args):
+    """It finds its windows and moments itself, too."""
+    return expert.Basins(folder, gauges(folder), TARGET, *columns(folder), batch_size=args.batch_size, seed=args.seed)
+
+
 def predict(network, batch):
     return network(batch["X"].float(), batch["static"].float(), batch["future"].float())
 
@@ -80,7 +85,8 @@ def scores(folder):
 
 
 RECIPE = training.Recipe(
-    name="hydrology", generate=lambda folder, scale: generate.generate(folder, **generate.SCALES[scale]), data=data, loaders={"today": today},
+    name="hydrology", generate=lambda folder, scale: generate.generate(folder, **generate.SCALES[scale]), data=data,
+    loaders={"today": today, "expert": experts},
     network=lambda folder, args: Network(*map(len, columns(folder))), predict=predict, loss=loss, truth=lambda batch: batch["y"],
     constant=training.of_mean, scores=scores, chance=0.0, target=0.5,
     defaults=dict(batch_size=256, epochs=1, learning_rate=3e-3, points=4),

@@ -11,7 +11,7 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import forebay as fb
 from recipes import training
-from recipes.jets import baseline, evaluate, generate, loader
+from recipes.jets import baseline, evaluate, expert, generate, loader
 
 CLASSES = len(generate.LABELS)
 
@@ -86,6 +86,7 @@ RECIPE = training.Recipe(
         "today": today,
         "today-lru": lambda folder, args: today(folder, args, cached=True),
         "today-ram": lambda folder, args: today(folder, args, preload=True),
+        "expert": lambda folder, args: expert.Jets(files(folder, "train"), args.batch_size, args.seed),
     },
     network=network, predict=logits, loss=loss, truth=lambda batch: nn.functional.one_hot(batch["labels"].long(), CLASSES), constant=training.of_classes,
     scores=lambda folder: evaluate.Scores(), chance=0.5, target=0.75, defaults=dict(batch_size=64, epochs=4, learning_rate=2e-3),

@@ -10,7 +10,7 @@ from torch import nn
 if __package__ in (None, ""):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from recipes import training
-from recipes.leak import baseline, evaluate, generate, loader
+from recipes.leak import baseline, evaluate, expert, generate, loader
 
 FACTOR = 8
 SCALES = {**generate.SCALES, "small": {**generate.SCALES["small"], "files": 160}}
@@ -46,6 +46,10 @@ def today(folder, args, in_memory=False):
     return Augmented(batches, np.random.default_rng(args.seed))
 
 
+def experts(folder, args):
+    return expert.Segments(folder / "train.h5", args.batch_size, args.seed, evaluate.LEAK, FACTOR)
+
+
 class Augmented:
     """Batches with SpecAugment done to them, as the owner's loop does it."""
 
@@ -76,7 +80,7 @@ def loss(network, batch):
 
 RECIPE = training.Recipe(
     name="leak", generate=lambda folder, scale: generate.generate(folder, **SCALES[scale]), data=data,
-    loaders={"today": today, "today-ram": lambda folder, args: today(folder, args, in_memory=True)},
+    loaders={"today": today, "today-ram": lambda folder, args: today(folder, args, in_memory=True), "expert": experts},
     network=lambda folder, args: Network(), predict=lambda network, batch: network(segments_of(batch)), loss=loss,
     truth=lambda batch: nn.functional.one_hot(labels_of(batch), len(generate.LABELS)), constant=training.of_classes,
     scores=evaluate.Scores, chance=0.5, target=0.9, defaults=dict(batch_size=128, epochs=5, learning_rate=3e-3),

@@ -10,7 +10,7 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import forebay as fb
 from recipes import training
-from recipes.linkage import baseline, evaluate, generate, loader
+from recipes.linkage import baseline, evaluate, expert, generate, loader
 
 BITS, GRAMS = 1024, 1296
 FOLDERS = generate.FOLDERS
@@ -19,11 +19,15 @@ FOLDERS = generate.FOLDERS
 def data(part, folder, args, **options):
     ds = fb.open(folder / FOLDERS[part] / "records.tsv")
     options = {"drop_last": part == "train", "as_": "tuple", "framework": "torch", **options}
-    return ds.loader(loader.outputs(ds, missing="nan"), batch_size=args.batch_size, memory=args.memory, **options)
+    return ds.loader(loader.outputs(ds), batch_size=args.batch_size, memory=args.memory, **options)
 
 
 def today(folder, args):
     return baseline.loader(folder / "records.tsv", args.batch_size, args.workers)
+
+
+def experts(folder, args):
+    return expert.Records(folder / "records.tsv", args.batch_size, args.seed)
 
 
 def loss(network, batch):
@@ -32,7 +36,8 @@ def loss(network, batch):
 
 
 RECIPE = training.Recipe(
-    name="linkage", generate=lambda folder, scale: generate.generate_parts(folder, **generate.SCALES[scale]), data=data, loaders={"today": today},
+    name="linkage", generate=lambda folder, scale: generate.generate_parts(folder, **generate.SCALES[scale]), data=data,
+    loaders={"today": today, "expert": experts},
     network=lambda folder, args: nn.Sequential(nn.Linear(BITS, 512), nn.ReLU(), nn.Linear(512, GRAMS)),
     predict=lambda network, batch: network(batch[0]), loss=loss, truth=lambda batch: batch[1], constant=training.of_bits,
     scores=lambda folder: evaluate.Scores(), chance=0.0, target=0.8, defaults=dict(batch_size=64, epochs=5, learning_rate=3e-3),

@@ -10,7 +10,7 @@ from torch import nn
 if __package__ in (None, ""):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from recipes import training
-from recipes.neutrino import baseline, evaluate, generate, loader
+from recipes.neutrino import baseline, evaluate, expert, generate, loader
 
 MAX_DOMS, FIRST_PULSES = 64, 4
 SCALES = {**generate.SCALES, "small": dict(files=4, events=2_500, longest=2_000, row_group=100_000, drift=0.9)}
@@ -48,6 +48,11 @@ def data(part, folder, args, **options):
     return loader.samples(folder, ids(folder, part)).loader(outputs, batch_size=args.batch_size, memory=args.memory, framework="torch", **options)
 
 
+def geometry(folder):
+    """Where each sensor is, (sensors, 3)."""
+    return torch.tensor(pd.read_csv(folder / "sensor_geometry.csv")[["x", "y", "z"]].to_numpy(), dtype=torch.float32)
+
+
 class Doms:
     """Batches of today's loader with the pulses grouped by sensor, as the owner's loop does it."""
 
@@ -65,8 +70,11 @@ class Doms:
 
 def today(folder, args, order="none"):
     """In the order of the files, since a random one costs 11.6 s a batch: the owner's stopgap."""
-    geometry = torch.tensor(pd.read_csv(folder / "sensor_geometry.csv")[["x", "y", "z"]].to_numpy(), dtype=torch.float32)
-    return Doms(baseline.loader(folder, ids(folder, "train"), args.batch_size, order, args.workers, args.seed), geometry)
+    return Doms(baseline.loader(folder, ids(folder, "train"), args.batch_size, order, args.workers, args.seed), geometry(folder))
+
+
+def experts(folder, args):
+    return expert.Events(folder, ids(folder, "train"), geometry(folder), args.batch_size, args.seed, MAX_DOMS, FIRST_PULSES)
 
 
 def predict(network, batch):
@@ -83,6 +91,7 @@ RECIPE = training.Recipe(
         "today": today,
         "today-by-file": lambda folder, args: today(folder, args, "file"),
         "today-random": lambda folder, args: today(folder, args, "random"),
+        "expert": experts,
     },
     network=lambda folder, args: Network(), predict=predict, loss=loss,
     truth=lambda batch: evaluate.direction(batch["targets"]), constant=lambda mean, square: 1 - mean.norm(), scores=lambda folder: evaluate.Scores(),

@@ -1,0 +1,78 @@
+"""The loader that somebody writes who knows pyarrow, h5py and NumPy well, and has a few days: what the recipes' expert.py share.
+
+Data are pieces that are read whole (a basin, a file of events, a run of HDF5 rows). A lot of them, drawn at random, is read into a few arrays, its
+samples are permuted together, and a batch is a take of each array: in the training process, since moving batches out of worker processes costs more
+than making them. Nothing is read ahead, so training stands still while a lot is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+LOT_BYTES = 256 << 20
+
+
+def runs(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Numbers of the rows of some runs of rows, one run after the other."""
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1]) + np.repeat(begins - (ends - lengths), lengths)
+
+
+def joined(parts: list[Any]) -> Any:
+    """A batch as torch tensors, out of what several lots give to it."""
+    first = parts[0]
+    if isinstance(first, dict):
+        return {name: joined([part[name] for part in parts]) for name in first}
+    if isinstance(first, tuple):
+        return tuple(map(joined, zip(*parts)))
+    return torch.from_numpy(first if len(parts) == 1 else np.concatenate(parts))
+
+
+class Expert:
+    """An iterable of shuffled batches, epoch after epoch. What has room in one lot is read once.
+
+    A recipe's says in `read` what a lot of pieces holds, and how many samples that are, and in `take` what a batch is of some of them.
+    """
+
+    def __init__(self, pieces: Sequence[Any], samples: int, piece_bytes: int, batch_size: int, seed: int = 0, drop_last: bool = False) -> None:
+        self.pieces, self.samples, self.batch_size, self.drop_last = pieces, samples, batch_size, drop_last
+        self.together = max(2, LOT_BYTES // max(1, piece_bytes))
+        self.rng, self.kept = np.random.default_rng(seed), None
+
+    def read(self, pieces: Sequence[Any]) -> tuple[Any, int]:
+        raise NotImplementedError
+
+    def take(self, lot: Any, rows: np.ndarray) -> Any:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        whole, rest = divmod(self.samples, self.batch_size)
+        return whole + (rest > 0 and not self.drop_last)
+
+    def lots(self) -> Iterator[tuple[Any, int]]:
+        order = self.rng.permutation(len(self.pieces))
+        if len(order) <= self.together:
+            self.kept = self.kept or self.read(self.pieces)
+            yield self.kept
+            return
+        for begin in range(0, len(order), self.together):
+            yield self.read([self.pieces[k] for k in order[begin : begin + self.together]])
+
+    def __iter__(self) -> Iterator[Any]:
+        parts, missing = [], self.batch_size
+        for lot, n in self.lots():
+            rows = self.rng.permutation(n)
+            while len(rows):
+                some, rows = rows[:missing], rows[missing:]
+                parts.append(self.take(lot, some))
+                missing -= len(some)
+                if not missing:
+                    yield joined(parts)
+                    parts, missing = [], self.batch_size
+            del lot  # before the next one is read
+        if parts and not self.drop_last:
+            yield joined(parts)

@@ -11,6 +11,7 @@ Every run has the same network, data, seed and time: a loader that is so slow th
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime
 import importlib
 import os
@@ -24,23 +25,27 @@ sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
 from common import commit, machine  # noqa: E402
 
+import forebay as fb  # noqa: E402
 from recipes import contest, training  # noqa: E402
+
+DIAGNOSE_SECONDS = 3  # each of three measurements of a loader
+OTHERWISE_SECONDS = 20  # of a run: imports, set-up, validation
 
 # Arguments of train.py.
 SIZES = {
     "medium": {
-        "hydrology": "--loaders today forebay --seeds 2 --epochs 1 --batches 24 --points 4 --max-seconds 60 --batch-size 128 --torch-threads 1",
-        "neutrino": "--loaders today today-random forebay forebay-in-order --seeds 2 --epochs 1 --points 4 --max-seconds 60 --torch-threads 1",
-        "linkage": "--loaders today forebay --seeds 2 --epochs 2 --points 8 --torch-threads 1",
-        "jets": "--loaders today today-lru forebay --seeds 2 --epochs 2 --points 8 --max-seconds 60 --torch-threads 1",
-        "leak": "--loaders today today-ram forebay --seeds 2 --epochs 1 --points 8 --batch-size 512 --max-seconds 60 --torch-threads 1",
+        "hydrology": "--loaders today expert forebay --seeds 2 --epochs 1 --batches 24 --points 4 --max-seconds 60 --batch-size 128 --torch-threads 1",
+        "neutrino": "--loaders today today-random expert forebay forebay-in-order --seeds 2 --epochs 1 --points 4 --max-seconds 60 --torch-threads 1",
+        "linkage": "--loaders today expert forebay --seeds 2 --epochs 2 --points 8 --max-seconds 60 --torch-threads 1",
+        "jets": "--loaders today today-lru expert forebay --seeds 2 --epochs 2 --points 8 --max-seconds 60 --torch-threads 1",
+        "leak": "--loaders today today-ram expert forebay --seeds 2 --epochs 1 --points 8 --batch-size 512 --max-seconds 60 --torch-threads 1",
     },
     "bench": {
-        "hydrology": "--loaders today forebay --seeds 3 --epochs 1 --batches 1000 --workers 10 --max-seconds 900",
-        "neutrino": "--loaders today today-by-file today-random forebay forebay-in-order --seeds 3 --epochs 1 --max-seconds 900",
-        "linkage": "--loaders today forebay --seeds 3 --epochs 1 --workers 2 --batch-size 512 --max-seconds 900",
-        "jets": "--loaders today today-lru today-ram forebay --seeds 3 --epochs 2 --workers 8 --batch-size 256 --max-seconds 900",
-        "leak": "--loaders today today-ram forebay --seeds 3 --epochs 1 --workers 8 --batch-size 5632 --max-seconds 900",
+        "hydrology": "--loaders today expert forebay --seeds 3 --epochs 1 --batches 1000 --workers 10 --max-seconds 900",
+        "neutrino": "--loaders today today-by-file today-random expert forebay forebay-in-order --seeds 3 --epochs 1 --max-seconds 900",
+        "linkage": "--loaders today expert forebay --seeds 3 --epochs 1 --workers 2 --batch-size 512 --max-seconds 900",
+        "jets": "--loaders today today-lru today-ram expert forebay --seeds 3 --epochs 2 --workers 8 --batch-size 256 --max-seconds 900",
+        "leak": "--loaders today today-ram expert forebay --seeds 3 --epochs 1 --workers 8 --batch-size 5632 --max-seconds 900",
     },
 }
 
@@ -50,20 +55,47 @@ def load() -> str:
     return f"{os.getloadavg()[1]:.1f}"
 
 
-def limits(recipe: training.Recipe, arguments: list[str]) -> str:
-    """What limits training with each loader: fb.diagnose, as a table."""
-    args, folder, loaders = training.prepare(recipe, [*arguments, "--seconds", "3"])
+def at_most(recipe: training.Recipe, arguments: list[str]) -> float:
+    """Seconds that a recipe takes, if every run lasts as long as it may: imports, set-up and validation with it, then fb.diagnose."""
+    args = training.arguments(recipe).parse_args(arguments)
+    return len(args.loaders) * (args.seeds * (args.max_seconds + OTHERWISE_SECONDS) + 3 * DIAGNOSE_SECONDS + OTHERWISE_SECONDS)
+
+
+def limits(recipe: training.Recipe, arguments: list[str]) -> dict[str, fb.Diagnosis]:
+    """What limits training with each loader: fb.diagnose."""
+    args, folder, loaders = training.prepare(recipe, [*arguments, "--seconds", str(DIAGNOSE_SECONDS)])
+    return {loader: training.diagnose(recipe, folder, args, loader) for loader in loaders}
+
+
+def limits_table(limits: dict[str, fb.Diagnosis]) -> str:
+    """The same as a table."""
     lines = ["| loader | loader alone, samples/s | step alone | together | limit |", "| --- | ---: | ---: | ---: | --- |"]
-    for loader in loaders:
-        found = training.diagnose(recipe, folder, args, loader)
-        lines.append(f"| {loader} | {found.loader:,.0f} | {found.ceiling:,.0f} | {found.together:,.0f} ({found.share:.0%}) | {found.limit} |")
+    for loader, of in limits.items():
+        lines.append(f"| {loader} | {of.loader:,.0f} | {of.ceiling:,.0f} | {of.together:,.0f} ({of.share:.0%}) | {of.limit} |")
     return "\n".join(lines)
+
+
+def caption(recipe: training.Recipe, results: list[training.Result], limits: dict[str, fb.Diagnosis]) -> str:
+    """What the table's figures are, what limits each loader, and how scores were compared."""
+    seeds, score = len({result.seed for result in results}), next(iter(results[0].scores))
+    said = f"Medians of {seeds} seeds, ± half the distance between the least and the most. Target: {score} {recipe.target:g} ({recipe.chance:g} by guessing) "
+    said += f"of the validation data, of which all scores here are. The last {score} of a loader is compared with Forebay's by Welch's t over seeds, at 95 %. "
+    limited = ", ".join(f"{loader} by `{of.limit}`" for loader, of in limits.items())
+    return said + f"What limits training (`fb.diagnose`, below): {limited or 'not measured'}."
+
+
+def recipe_of(name: str) -> training.Recipe:
+    return importlib.import_module(f"recipes.{name}.train").RECIPE
+
+
+def arguments_of(name: str, scale: str, more: list[str]) -> list[str]:
+    """Of train.py."""
+    return ["--scale", scale, *SIZES[scale][name].split(), *more]
 
 
 def section(name: str, scale: str, more: list[str]) -> Iterator[str]:
     """What results.md says of a recipe: what was raced, and then with what limits. Its command is the one that is run here: data and arguments are in it."""
-    recipe, before = importlib.import_module(f"recipes.{name}.train").RECIPE, load()
-    arguments = ["--scale", scale, *SIZES[scale][name].split(), *more]
+    recipe, before, arguments = recipe_of(name), load(), arguments_of(name, scale, more)
     folder = training.prepare(recipe, arguments)[1]
     picture = f"docs/img/loss-{name}.png"
     results = training.main(recipe, [*arguments, "--picture", str(ROOT / picture)])
@@ -73,9 +105,14 @@ def section(name: str, scale: str, more: list[str]) -> Iterator[str]:
     head += f"load average (5 minutes) {before} before, {load()} after."
     said = "\n".join(f"* {line}" for line in contest.verdict(recipe, results))
     drawn = f"![Loss over wall time, {name}: a line a run](../{picture})"
-    raced = f"## {name}\n\n{head}\n\n{contest.markdown(results)}\n\n{said}\n\n{drawn}\n"
-    yield raced
-    yield f"{raced}\n{limits(recipe, arguments)}\n"
+    recipe = dataclasses.replace(recipe, target=training.arguments(recipe).parse_args(arguments).target)
+
+    def page(found: dict[str, fb.Diagnosis]) -> str:
+        return f"## {name}\n\n{head}\n\n{contest.markdown(results)}\n\n{caption(recipe, results, found)}\n\n{said}\n\n{drawn}\n"
+
+    yield page({})
+    found = limits(recipe, arguments)
+    yield f"{page(found)}\n{limits_table(found)}\n"
 
 
 def keep(sections: dict[str, str]) -> None:
@@ -89,8 +126,9 @@ def keep(sections: dict[str, str]) -> None:
 HEAD = """# Results
 
 What `make recipes-bench` measured: networks trained from files to scores, each run in a process of its own with an empty index cache, medians
-over seeds. `today…` are the loaders that a system's owner has ([recipes](README.md)). CPU and memory are of loader and network together, memory as
-what grew since the loader was made; *to target* has set-up in it. The second table is `--diagnose`, all loaders in one process: the step on one cached batch, the loader alone, both together.
+over seeds. `today…` are the loaders that a system's owner has, `expert` is what somebody writes who knows NumPy, pyarrow and h5py well
+([recipes](README.md)). CPU (seconds of CPU time a second) and memory (its peak, as what grew since the loader was made) are of loader and network
+together, *waiting* is the share of training inside `next()`, and *to target* has set-up in it. The second table is `--diagnose`, all loaders in one process: the step on one cached batch, the loader alone, both together.
 Loaders alone, at larger sizes: [speed](../docs/speed.md).
 """
 
@@ -100,7 +138,11 @@ def main() -> None:
     parser.add_argument("recipes", nargs="*", choices=[[], *SIZES["medium"]], help="by default all five")
     parser.add_argument("--scale", choices=SIZES, default="medium")
     args, more = parser.parse_known_args()  # what it does not know is train.py's
-    for name in args.recipes or SIZES["medium"]:
+    names = args.recipes or list(SIZES["medium"])
+    for name in names:
+        seconds = at_most(recipe_of(name), arguments_of(name, args.scale, more))
+        print(f"{name}: {seconds / 60:.0f} minutes at most, and the data where they are not there", flush=True)
+    for name in names:
         print(f"\n{name}", flush=True)
         for said in section(name, args.scale, more):
             keep({name: said})

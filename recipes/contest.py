@@ -23,7 +23,7 @@ import numpy as np
 if TYPE_CHECKING:
     from recipes.training import Recipe, Result
 
-COLOURS = {"today": "#9aa4b2", "forebay": "#1f77b4", "forebay-in-order": "#9ecae9"}
+COLOURS = {"today": "#9aa4b2", "expert": "#c8553d", "forebay": "#1f77b4", "forebay-in-order": "#9ecae9"}
 OTHERS = ("#d0a04c", "#8c6bb1", "#74a57f")
 
 
@@ -96,31 +96,42 @@ def percentile(result: Result, share: float) -> float:
     return 1e3 * float(np.percentile(result.next_seconds[1:] or result.next_seconds or [0.0], share))
 
 
-COLUMNS: dict[str, tuple[Callable[[Result], float | None], str]] = {
-    "samples/s": (lambda r: r.samples_per_second, "{:,.0f}"),
-    "set up": (lambda r: r.setup_seconds, "{:.2f} s"),
-    "training": (lambda r: r.seconds, "{:.2f} s"),
-    "waiting": (lambda r: r.waited, "{:.1%}"),
-    "next p50": (lambda r: percentile(r, 50), "{:.2f} ms"),
-    "next p99": (lambda r: percentile(r, 99), "{:.1f} ms"),
-    "CPU": (lambda r: r.cpu_seconds, "{:.1f} s"),
-    "memory": (lambda r: r.memory_bytes / 2**20, "{:,.0f} MiB"),
-    "to target": (lambda r: r.target_seconds, "{:.1f} s"),
+# The value, how its number is written, its unit.
+COLUMNS: dict[str, tuple[Callable[[Result], float | None], str, str]] = {
+    "samples/s": (lambda r: r.samples_per_second, "{:,.0f}", ""),
+    "set up": (lambda r: r.setup_seconds, "{:.2f}", " s"),
+    "training": (lambda r: r.seconds, "{:.2f}", " s"),
+    "waiting": (lambda r: r.waited, "{:.1%}", ""),
+    "next p50": (lambda r: percentile(r, 50), "{:.2f}", " ms"),
+    "next p99": (lambda r: percentile(r, 99), "{:.1f}", " ms"),
+    "CPU": (lambda r: r.cores, "{:.2f}", " cores"),
+    "memory": (lambda r: r.memory_bytes / 2**20, "{:,.0f}", " MiB"),
+    "to target": (lambda r: r.target_seconds, "{:.1f}", " s"),
 }
 
 
+def cell(values: list[float | None], form: str, unit: str) -> str:
+    """The median, and half the distance between the least and the most; how many there are, where some are not."""
+    middle, there = median(values), [value for value in values if value is not None]
+    if middle is None:
+        return "not reached"
+    spread = f" ±{form.format((max(there) - min(there)) / 2)}" if len(there) > 1 else ""
+    return form.format(middle) + spread + unit + (f" ({len(there)} of {len(values)})" if len(there) < len(values) else "")
+
+
 def cells(results: list[Result]) -> list[list[str]]:
-    """The table: a header, and a row of medians over seeds for every loader."""
+    """The table: a header, and a row of medians over seeds with their spread for every loader."""
     names = list(results[0].scores)
     rows = [["loader", *COLUMNS, *names]]
-    for loader in dict.fromkeys(result.loader for result in results):
-        of = [result for result in results if result.loader == loader]
-        row = [loader]
-        for value, form in COLUMNS.values():
-            middle = median(map(value, of))
-            row.append("not reached" if middle is None else form.format(middle))
-        rows.append(row + [f"{median(result.scores[name] for result in of):.4f}" for name in names])
+    for loader, of in by_loader(results).items():
+        columns = [cell(list(map(value, of)), form, unit) for value, form, unit in COLUMNS.values()]
+        rows.append([loader, *columns, *[cell([result.scores[name] for result in of], "{:.4f}", "") for name in names]])
     return rows
+
+
+def by_loader(results: list[Result]) -> dict[str, list[Result]]:
+    """In the order in which they ran."""
+    return {loader: [r for r in results if r.loader == loader] for loader in dict.fromkeys(r.loader for r in results)}
 
 
 def table(results: list[Result]) -> str:
@@ -138,16 +149,36 @@ def markdown(results: list[Result]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _times(today: float | None, ours: float | None, of: str) -> str:
-    if today is None or ours is None:
-        both = today is None and ours is None
-        return f"neither reaches {of}" if both else f"{of} is reached by {'today' if ours is None else 'Forebay'} alone"
-    return f"{of} after {ours:.1f} s, today after {today:.1f} s: {today / ours:.1f} times as fast"
+def _times(name: str, theirs: float | None, ours: float | None, of: str) -> str:
+    if theirs is None or ours is None:
+        both = theirs is None and ours is None
+        return f"neither reaches {of}" if both else f"{of} is reached by {name if ours is None else 'Forebay'} alone"
+    return f"{of} after {ours:.1f} s, {name} after {theirs:.1f} s: {theirs / ours:.1f} times as fast"
+
+
+def _speed(recipe: Recipe, loader: str, theirs: list[Result], ours: list[Result]) -> str:
+    """Forebay beside another loader."""
+    rates, cpu, reached = (
+        [median(map(value, of)) for of in (theirs, ours)]
+        for value in (lambda r: r.samples_per_second, lambda r: r.cpu_seconds / max(r.samples, 1), lambda r: r.target_seconds)
+    )
+    more = f"{rates[1] / rates[0]:.2f} times the samples/s, {cpu[1] / max(cpu[0], 1e-12):.2f} of the CPU time a sample"
+    return f"beside {loader} {more}; {_times(loader, *reached, f'{next(iter(ours[0].scores))} {recipe.target:g}')}"
+
+
+def _accuracy(loader: str, theirs: list[Result], ours: list[Result]) -> str:
+    """Is its score Forebay's, once it has seen as many samples?"""
+    score, share = next(iter(ours[0].scores)), min(r.samples for r in theirs) / max(r.samples for r in ours)
+    if share < 0.95:
+        return f"not compared: {loader} had seen {share:.1%} of the samples when its time was up"
+    same, words = compared(*[[r.scores[score] for r in of] for of in (ours, theirs)])
+    said = {"same": "the same within the spread", "unknown": "not known"}.get(same, "NOT the same")
+    return f"{score} with Forebay and {loader}: {said}; {words}"
 
 
 def verdict(recipe: Recipe, results: list[Result]) -> list[str]:
     """What the table says, in words."""
-    by = {loader: [r for r in results if r.loader == loader] for loader in dict.fromkeys(r.loader for r in results)}
+    by = by_loader(results)
     score = next(iter(results[0].scores))
     loss = {loader: statistics.mean(r.loss for r in of) for loader, of in by.items()}
     constant = statistics.mean(r.constant for r in results)
@@ -156,19 +187,9 @@ def verdict(recipe: Recipe, results: list[Result]) -> list[str]:
     for result in results:
         lines += [f"{'test':<9}" + ", ".join(f"{name} {value:.4f}" for name, value in result.test_scores.items())] * (len(results) == 1)
     scores = {loader: [r.scores[score] for r in of] for loader, of in by.items()}
-    if "forebay" in by and "today" in by:
-        of = {loader: [median(map(value, by[loader])) for value, _ in COLUMNS.values()] for loader in ("today", "forebay")}
-        old, new = (dict(zip(COLUMNS, values)) for values in of.values())
-        more = f"{new['samples/s'] / old['samples/s']:.2f} times the samples/s, {new['CPU'] / max(old['CPU'], 1e-9):.2f} of the CPU time"
-        lines.append(f"{'speed':<9}beside today's loader {more}; {_times(old['to target'], new['to target'], f'{score} {recipe.target:g}')}")
-    ends = {loader: {r.samples for r in of} for loader, of in by.items()}
-    if "forebay" in by and recipe.equal_to in by and min(ends[recipe.equal_to]) < 0.95 * max(ends["forebay"]):
-        share = min(ends[recipe.equal_to]) / max(ends["forebay"])
-        lines.append(f"{'accuracy':<9}not compared: {recipe.equal_to} had seen {share:.1%} of the samples when its time was up")
-    elif "forebay" in by and recipe.equal_to in by:
-        same, words = compared(scores["forebay"], scores[recipe.equal_to])
-        said = {"same": "the same within the spread", "unknown": "not known"}.get(same, "NOT the same")
-        lines.append(f"{'accuracy':<9}{score} with Forebay and {recipe.equal_to}: {said}; {words}")
+    if "forebay" in by:
+        lines += [f"{'speed':<9}{_speed(recipe, loader, of, by['forebay'])}" for loader, of in by.items() if loader in recipe.loaders]
+        lines += [f"{'accuracy':<9}{_accuracy(loader, by[loader], by['forebay'])}" for loader in recipe.equal_to if loader in by]
     if "forebay" in by and "forebay-in-order" in by:
         same, words = compared(scores["forebay"], scores["forebay-in-order"])
         better = "more" if recipe.target > recipe.chance else "less"

@@ -83,8 +83,8 @@ class Recipe:
         ``scores(folder)``, a `Scores`; the first score is what runs are compared by.
     chance, target : float
         The first score of a network that has learnt nothing, and one to reach: the time that takes is measured.
-    equal_to : str
-        Of `loaders`, the one whose scores Forebay's must equal: it gives the same samples in an order of the same kind.
+    equal_to : tuple of str
+        Of `loaders`, those whose scores Forebay's must equal: they give the same samples in an order of the same kind.
     defaults : mapping
         Of the arguments.
     """
@@ -101,7 +101,7 @@ class Recipe:
     scores: Callable[[pathlib.Path], Scores]
     chance: float
     target: float
-    equal_to: str = "today"
+    equal_to: tuple[str, ...] = ("today", "expert")
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def reaches(self, score: float) -> bool:
@@ -163,6 +163,11 @@ class Result:
     def samples_per_second(self) -> float:
         """Over all epochs."""
         return self.samples / self.seconds
+
+    @property
+    def cores(self) -> float:
+        """Seconds of CPU time a second."""
+        return self.cpu_seconds / (self.setup_seconds + self.seconds)
 
     @property
     def waited(self) -> float:

@@ -89,7 +89,8 @@ RECIPE = training.Recipe(
         "expert": lambda folder, args: expert.Jets(files(folder, "train"), args.batch_size, args.seed),
     },
     network=network, predict=logits, loss=loss, truth=lambda batch: nn.functional.one_hot(batch["labels"].long(), CLASSES), constant=training.of_classes,
-    scores=lambda folder: evaluate.Scores(), chance=0.5, target=0.75, defaults=dict(batch_size=64, epochs=4, learning_rate=2e-3),
+    scores=lambda folder: evaluate.Scores(), chance=0.5, target=0.75,
+    equal_to=("today", "today-lru", "today-ram", "expert"), defaults=dict(batch_size=64, epochs=4, learning_rate=2e-3),
 )  # fmt: skip
 
 

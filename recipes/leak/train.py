@@ -83,7 +83,8 @@ RECIPE = training.Recipe(
     loaders={"today": today, "today-ram": lambda folder, args: today(folder, args, in_memory=True), "expert": experts},
     network=lambda folder, args: Network(), predict=lambda network, batch: network(segments_of(batch)), loss=loss,
     truth=lambda batch: nn.functional.one_hot(labels_of(batch), len(generate.LABELS)), constant=training.of_classes,
-    scores=evaluate.Scores, chance=0.5, target=0.9, defaults=dict(batch_size=128, epochs=5, learning_rate=3e-3),
+    scores=evaluate.Scores, chance=0.5, target=0.9,
+    equal_to=("today", "today-ram", "expert"), defaults=dict(batch_size=128, epochs=5, learning_rate=3e-3),
 )  # fmt: skip
 
 if __name__ == "__main__":

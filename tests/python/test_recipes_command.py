@@ -1,11 +1,13 @@
 """What the recipes' train.py make of their arguments, and that the commands which pages print are ones they take."""
 
+import dataclasses
 import importlib
 import pathlib
 import re
 import shlex
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -31,8 +33,6 @@ def recipe():
     def generate(folder, scale):
         folder.mkdir()
         (folder / "values").write_text(scale)
-
-    import dataclasses
 
     return dataclasses.replace(recipe_of("leak"), generate=generate)
 
@@ -76,8 +76,6 @@ def test_every_scale_has_a_folder_of_its_own(recipe, tmp_path, monkeypatch):
 
 
 def test_data_that_were_not_written_to_their_end_are_not_there(recipe, tmp_path):
-    import dataclasses
-
     def stopped(folder, scale):
         folder.mkdir()
         raise KeyboardInterrupt
@@ -143,6 +141,32 @@ def test_commands_of_the_pages_are_taken(name, capsys):
         except SystemExit:
             pytest.fail(f"{page}: {' '.join(arguments)}\n{capsys.readouterr().err}")
         assert page.name != "results.md" or args.scale, f"{page}: {' '.join(arguments)}: does not say which data"
+
+
+@pytest.fixture(scope="module")
+def bench():
+    return importlib.import_module("recipes.bench")
+
+
+@pytest.mark.parametrize("name", NAMES[:5])
+def test_a_benchmark_has_an_experts_loader_beside_the_owners_and_an_end(name, bench):
+    for scale in bench.SIZES:
+        for more in ([], ["--max-seconds", "7", "--seeds", "5"]):
+            recipe, arguments = bench.recipe_of(name), bench.arguments_of(name, scale, more)
+            args = training.arguments(recipe).parse_args(arguments)
+            assert {"today", "expert", "forebay"} <= set(args.loaders) and args.max_seconds and args.seeds > 1 and args.scale == scale
+            runs = len(args.loaders) * args.seeds
+            assert runs * args.max_seconds < bench.at_most(recipe, arguments) < runs * (args.max_seconds + 60)
+
+
+def test_a_caption_says_the_target_the_limits_and_how_scores_are_compared(bench):
+    run = training.Result("today", 0, [], [], {"auc": 0.8}, {}, 1.0, 2.0, 0.0, 1.0, 10, [], 1.0, 1, None)
+    runs = [run, dataclasses.replace(run, seed=1), dataclasses.replace(run, loader="forebay")]
+    found = {"today": SimpleNamespace(limit="loader"), "forebay": SimpleNamespace(limit="model")}
+    said = bench.caption(dataclasses.replace(bench.recipe_of("jets"), target=0.6), runs, found)
+    for words in ("Medians of 2 seeds", "Target: auc 0.6 (0.5 by guessing)", "Welch's t", "today by `loader`, forebay by `model`"):
+        assert words in said
+    assert "not measured" in bench.caption(bench.recipe_of("jets"), runs, {})
 
 
 def test_samples_of_a_batch_are_not_its_values():

@@ -69,7 +69,7 @@ def scores_of(results):
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_planted_is_learnt_the_same_with_either_loader(runs, name):
     recipe, case = importlib.import_module(f"recipes.{name}.train").RECIPE, CASES[name]
-    found = [runs(name, loader) for loader in ("forebay", recipe.equal_to)]
+    found = [runs(name, loader) for loader in ("forebay", recipe.equal_to[0])]
     for result in [*found[0], *found[1]]:
         share, (score,) = result.loss / result.constant, scores_of([result])
         assert share < case.share, f"{result.loader}, seed {result.seed}: {share:.1%} of the loss of the best constant"
@@ -110,17 +110,27 @@ def test_the_verdict_says_what_the_table_does():
     never = [dataclasses.replace(of, target_seconds=None) if of.loader == "today" else of for of in same]
     assert "reached by Forebay alone" in said_of(*never)
     assert "NOTHING is learnt" in said_of(result("forebay", 0, 0.5, loss=2.1))
+    experts = [result("expert", s, 0.81 + s / 100, seconds=20.0, cpu_seconds=8.0) for s in range(3)]
+    said = said_of(*same, *experts)
+    assert "beside expert 2.00 times the samples/s, 0.50 of the CPU time a sample" in said and "auc with Forebay and expert: the same" in said
+    fewer = [dataclasses.replace(of, samples=900) for of in experts]
+    assert "not compared: expert had seen 90.0% of the samples" in said_of(*same, *fewer)
     ordered = [of for of in same if of.loader == "forebay"] + [result("forebay-in-order", s, 0.6 + s / 100) for s in range(3)]
     assert "shuffling is better" in said_of(*ordered)
     assert "shuffling is WORSE" in said_of(*[dataclasses.replace(of, scores={"auc": 1 - of.scores["auc"]}) for of in ordered])
 
 
-def test_the_table_has_medians_over_seeds():
+def test_the_table_has_medians_over_seeds_with_their_spread():
     contest = importlib.import_module("recipes.contest")
     runs = [result("today", s, 0.8, seconds=seconds, target_seconds=reached) for s, (seconds, reached) in enumerate([(10.0, None), (20.0, 5.0), (50.0, None)])]
     head, row = contest.cells(runs)
     cells = dict(zip(head, row))
-    assert cells["samples/s"] == "50" and cells["to target"] == "not reached" and cells["next p50"] == "3.00 ms" and cells["auc"] == "0.8000"
+    assert cells["samples/s"] == "50 ±40" and cells["to target"] == "not reached" and cells["next p50"] == "3.00 ±0.00 ms"
+    assert cells["auc"] == "0.8000 ±0.0000" and cells["waiting"] == "5.0% ±4.0%" and cells["memory"] == "1 ±0 MiB"
+    assert cells["CPU"] == "0.20 ±0.15 cores"  # 4 s of CPU in 10.5, 20.5 and 50.5 s
+    reached = [dataclasses.replace(of, target_seconds=seconds) for of, seconds in zip(runs, (4.0, None, 5.0))]
+    assert dict(zip(*contest.cells(reached)))["to target"] == "5.0 ±0.5 s (2 of 3)"
+    assert dict(zip(*contest.cells(runs[:1])))["samples/s"] == "100"
     assert contest.markdown(runs).splitlines()[1].startswith("| --- | ---: |")
     assert contest.table(runs).splitlines()[2].startswith("today")
 

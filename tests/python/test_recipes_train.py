@@ -140,6 +140,32 @@ def test_activations_that_are_computed_again_are_not_kept():
         assert torch.equal(network.eval()(x), copy.deepcopy(network)(x))
 
 
+def test_a_compiled_network_in_mixed_precision_learns_what_a_plain_one_does(trained, tmp_path, monkeypatch):
+    try:
+        torch.compile(torch.nn.Linear(2, 2))(torch.zeros(1, 2))
+    except Exception as error:
+        pytest.skip(f"torch.compile does not work here: {str(error).splitlines()[0]}")
+    training, functional = importlib.import_module("recipes.training"), torch.nn.functional
+    made, cross_entropy = training.Task.__init__, functional.binary_cross_entropy_with_logits
+    networks, dtypes, losses = [], [], []
+
+    def noted(logits, labels):
+        dtypes[-1].add(logits.dtype)
+        return cross_entropy(logits, labels)
+
+    monkeypatch.setattr(training.Task, "__init__", lambda self, recipe, network, *rest: networks.append(network) or made(self, recipe, network, *rest))
+    monkeypatch.setattr(functional, "binary_cross_entropy_with_logits", noted)
+    for ways in ((), ("--compile", "--precision", "bf16-mixed")):
+        dtypes.append(set())
+        out = tmp_path / "results.json"
+        trained("linkage", "--batch-size", "20", "--epochs", "2", "--points", "1", "--json", str(out), *ways)
+        losses.append([loss for _, _, loss in json.loads(out.read_text())[0]["curve"]])
+    assert [isinstance(network, torch._dynamo.OptimizedModule) for network in networks] == [False, True]
+    assert dtypes == [{torch.float32}, {torch.bfloat16}]
+    np.testing.assert_allclose(losses[1], losses[0], rtol=0.02)
+    assert losses[1] != losses[0] and losses[1][-1] < 0.9 * losses[1][0]
+
+
 def test_loaders_race_in_processes_of_their_own(trained, tmp_path, capsys):
     out = tmp_path / "results.json"
     arguments = ("--both", "--order", "--epochs", "1", "--batches", "4", "--workers", "1", "--json", str(out), "--picture", str(tmp_path / "loss.png"))

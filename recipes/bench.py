@@ -1,6 +1,6 @@
 """The recipes over seeds, with each loader that their owners have: tables, verdicts and what limits in recipes/results.md, losses in docs/img.
 
-    python recipes/bench.py                         # scale medium: some 100 MB and ten minutes on two cores
+    python recipes/bench.py                         # scale medium: some 100 MB, half an hour on two cores
     python recipes/bench.py --scale bench           # several GB, hours
     python recipes/bench.py jets leak               # these alone; what results.md says of the others stays
     python recipes/bench.py jets --max-seconds 20   # other arguments of train.py, which stand in results.md too
@@ -34,17 +34,17 @@ OTHERWISE_SECONDS = 20  # of a run: imports, set-up, validation
 # Arguments of train.py.
 SIZES = {
     "medium": {
-        "hydrology": "--loaders today expert forebay --seeds 2 --epochs 1 --batches 24 --points 4 --max-seconds 60 --batch-size 128 --torch-threads 1",
-        "neutrino": "--loaders today today-random expert forebay forebay-in-order --seeds 2 --epochs 1 --points 4 --max-seconds 60 --torch-threads 1",
-        "linkage": "--loaders today expert forebay --seeds 2 --epochs 2 --points 8 --max-seconds 60 --torch-threads 1",
-        "jets": "--loaders today today-lru expert forebay --seeds 2 --epochs 2 --points 8 --max-seconds 60 --torch-threads 1",
-        "leak": "--loaders today today-ram expert forebay --seeds 2 --epochs 1 --points 8 --batch-size 512 --max-seconds 60 --torch-threads 1",
+        "hydrology": "--loaders today expert forebay --seeds 2 --epochs 1 --batches 32 --points 4 --max-seconds 45 --batch-size 128 --torch-threads 1",
+        "neutrino": "--loaders today today-random expert forebay forebay-in-order --seeds 2 --epochs 1 --points 12 --max-seconds 45 --torch-threads 1",
+        "linkage": "--loaders today expert forebay --seeds 2 --epochs 2 --points 8 --max-seconds 45 --torch-threads 1",
+        "jets": "--loaders today today-lru expert forebay --seeds 2 --epochs 1 --batches 112 --points 14 --max-seconds 45 --torch-threads 1",
+        "leak": "--loaders today today-ram expert forebay --seeds 2 --epochs 1 --points 16 --batch-size 512 --max-seconds 45 --torch-threads 1",
     },
     "bench": {
         "hydrology": "--loaders today expert forebay --seeds 3 --epochs 1 --batches 1000 --workers 10 --max-seconds 900",
         "neutrino": "--loaders today today-by-file today-random expert forebay forebay-in-order --seeds 3 --epochs 1 --max-seconds 900",
-        "linkage": "--loaders today expert forebay --seeds 3 --epochs 1 --workers 2 --batch-size 512 --max-seconds 900",
-        "jets": "--loaders today today-lru today-ram expert forebay --seeds 3 --epochs 2 --workers 8 --batch-size 256 --max-seconds 900",
+        "linkage": "--loaders today expert forebay --seeds 3 --epochs 1 --workers 2 --batch-size 512 --memory 4GiB --max-seconds 900",
+        "jets": "--loaders today today-lru today-ram expert forebay --seeds 3 --epochs 2 --workers 8 --batch-size 256 --memory 4GiB --max-seconds 900",
         "leak": "--loaders today today-ram expert forebay --seeds 3 --epochs 1 --workers 8 --batch-size 5632 --max-seconds 900",
     },
 }

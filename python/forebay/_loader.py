@@ -33,16 +33,18 @@ if TYPE_CHECKING:
 
 _SHUFFLE = {True: "superbatch", False: "none", None: "none"}
 
-# Threads must be gone before the interpreter is: what still runs at exit is closed then.
-_live: "weakref.WeakSet[_forebay.Loader]" = weakref.WeakSet()
+# Threads must be gone before the interpreter is: what still runs at exit is closed then. What is called when a loader goes is not Python, as
+# a WeakSet's would be: in that, a KeyboardInterrupt is lost.
+_live: "set[weakref.ref[_forebay.Loader]]" = set()
 _owner_pid = os.getpid()
 
 
 @atexit.register
 def _close_all() -> None:
     if os.getpid() == _owner_pid:
-        for core in list(_live):
-            core.close_at_exit()
+        for alive in list(_live):
+            if (core := alive()) is not None:
+                core.close_at_exit()
         _transform.join_all()
 
 
@@ -277,7 +279,7 @@ class Loader(Known):
             raise
         self._core, self._outputs = core, infos
         self._counted = core.counts()  # of the epoch that runs or comes next, when it was last asked for
-        _live.add(core)
+        _live.add(weakref.ref(core, _live.discard))
 
     # ---- iterating ----
 

@@ -15,7 +15,6 @@ import pickle
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,7 +22,7 @@ from . import _forebay
 
 _EXIT_SECONDS = 5.0  # at exit, how long a call of the transform is waited for
 
-_threads: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()
+_THREAD = "forebay-transform"  # its name
 
 
 def name_of(transform: Any) -> str:
@@ -138,18 +137,18 @@ def start(core: Any, transform: Callable[[Any], Any], epoch: int, batch: int) ->
     """Start the thread of an epoch that has begun at a batch."""
     # numpy.errstate, decimal's context and the like are those of the code that called iter().
     run = contextvars.copy_context().run
-    thread = threading.Thread(target=run, args=(_work, core, core.epochs_begun, transform, epoch, batch), name="forebay-transform", daemon=True)
+    thread = threading.Thread(target=run, args=(_work, core, core.epochs_begun, transform, epoch, batch), name=_THREAD, daemon=True)
     try:
         thread.start()
     except BaseException:
         core.cancel()  # nobody would transform its batches
         raise
-    _threads.add(thread)
     return thread
 
 
 def join_all() -> None:
     """The interpreter exits, and all loaders are closed: wait for their threads, not for ever."""
     until = time.monotonic() + _EXIT_SECONDS
-    for thread in list(_threads):
-        thread.join(max(0.0, until - time.monotonic()))
+    for thread in threading.enumerate():
+        if thread.name == _THREAD:
+            thread.join(max(0.0, until - time.monotonic()))

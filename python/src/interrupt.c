@@ -79,7 +79,7 @@ bool fbpy_wait_again(fbpy_wait *wait, fby_status status)
 
 bool fbpy_sigint_raises(void)
 {
-    PyObject *module = PyImport_ImportModule("signal");
+    PyObject *module = PyImport_ImportModule("_signal"); /* signal's function is Python, in which KeyboardInterrupt may be raised */
     PyObject *own = module ? PyObject_GetAttrString(module, "default_int_handler") : NULL;
     PyObject *now = own ? PyObject_CallMethod(module, "getsignal", "i", SIGINT) : NULL;
     const bool raises = now && now == own;

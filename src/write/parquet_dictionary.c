@@ -11,6 +11,8 @@
 
 #define PAGE_MOST (1u << 20)
 #define FIRST_LOOK 4096u
+#define MANY (FIRST_LOOK / 16 * 15) /* different values among them: they hardly repeat */
+#define MARKS 131072u               /* few of FIRST_LOOK values meet in one */
 #define BLOCK 1024u
 
 static inline uint64_t mix(uint64_t v)
@@ -117,10 +119,36 @@ static fby_status collect(fby__pqw_dictionary *d, fby__pqw_values *v, size_t n, 
                 FBY__TRY(index_of(d, strings[i].data, strings[i].n, true, &index[i], err));
             *plain_bytes += width ? width : 4 + (uint64_t)strings[i].n;
         }
-        d->given_up |= width && width <= 8 && done + BLOCK == FIRST_LOOK && d->n > FIRST_LOOK / 16 * 15;
+        d->given_up |= width && width <= 8 && done + BLOCK == FIRST_LOOK && d->n > MANY;
         if (d->given_up)
             break;
     }
+    return FBY_OK;
+}
+
+/*
+ * Of so many of the first values that the search would be given up? Each value marks a bit: no more bits can be set than values differ, so many set
+ * ones are an answer, for a fraction of what the search takes. Few are none: it begins.
+ */
+static fby_status many_differ(fby__pqw_dictionary *d, fby__pqw_values values, size_t n, bool *out, fby_error *err)
+{
+    const size_t width = values.leaf->value_bytes, n_look = n < FIRST_LOOK ? n : FIRST_LOOK;
+    uint64_t marks[MARKS / 64] = {0};
+    fby__bytes look = {0};
+    uint32_t set = 0;
+    *out = false;
+    if ((width != 4 && width != 8) || n_look <= FIRST_LOOK - BLOCK)
+        return FBY_OK;
+    for (size_t done = 0, n_block; done < n_look; done += n_block) {
+        n_block = n_look - done < BLOCK ? n_look - done : BLOCK;
+        FBY__TRY(fby__pqw_next(&values, n_block, &d->scratch, &look, err));
+        for (size_t i = 0; i < n_block; i++) {
+            const uint64_t hash = width == 4 ? hash_of(look.data + 4 * i, 4) : hash_of(look.data + 8 * i, 8), at = hash >> 20 & (MARKS - 1);
+            set += (marks[at / 64] >> at % 64 & 1) == 0;
+            marks[at / 64] |= UINT64_C(1) << at % 64;
+        }
+    }
+    *out = set > MANY;
     return FBY_OK;
 }
 
@@ -131,6 +159,9 @@ fby_status fby__pqw_dictionary_make(fby__pqw_dictionary *d, fby__pqw_values valu
     d->n = 0;
     d->plain.n = d->strings.n = 0;
     if (n == 0 || values.leaf->from == FBY__PQW_BITS)
+        return FBY_OK;
+    FBY__TRY(many_differ(d, values, n, &d->given_up, err));
+    if (d->given_up)
         return FBY_OK;
     FBY__TRY(make_slots(d, FIRST_LOOK, err));
     FBY__TRY(fby__pqw_room(&d->indices, n * sizeof(uint32_t), err));

@@ -242,6 +242,20 @@ def test_more_distinct_values_than_a_dictionary_holds(tmp_path):
     check(pa.table({"v": repeated_late}), path)
 
 
+@pytest.mark.parametrize("nulls", [0, 3])
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
+def test_a_dictionary_is_given_up_when_the_first_values_hardly_repeat(tmp_path, dtype, nulls):
+    """When more than 15 in 16 of the first 4,096 that are no nulls differ, and not when exactly so many do."""
+    columns = {}
+    for distinct in (3840, 3841, 4096):
+        first = np.random.default_rng(5).permutation(np.arange(4096) % distinct)
+        values = np.roll(np.resize(first, 64_000), nulls).astype(dtype)
+        columns[str(distinct)] = pa.array(values, mask=np.arange(64_000) < nulls)
+    path = tmp_path / "a.parquet"
+    check(pa.table(columns), path)
+    assert ["RLE_DICTIONARY" in encodings(path, i) for i in range(3)] == [True, False, False]
+
+
 def test_pages_begin_with_rows_and_are_of_the_size_asked_for(tmp_path):
     n = 600_000
     path = tmp_path / "a.parquet"

@@ -23,6 +23,8 @@
 #define ROW_BYTES                                                                                                                          \
     48u /* of what is kept of a row while it is staged: its destination, its place, its run; arrays that grow have room to spare */
 
+#define TAKEN_PART 4u /* one in so many of the rows that are staged is taken at a time: as much memory beside them */
+
 /* Blocks at hand, and where their rows go. */
 typedef struct stage {
     fby__pack *p;
@@ -165,34 +167,63 @@ static int put_padded(fby__buf *b, const void *bytes, size_t n)
     return fby__buf_put(b, bytes, n) | fby__buf_put(b, zeros, (8 - n % 8) % 8);
 }
 
-/* Rows of one bucket into s->segment. */
-static fby_status make_segment(stage *s, uint32_t bucket, fby_error *err)
+/* The end of the buckets whose rows are taken together: a part of what is staged, but one bucket at least. */
+static uint32_t taken_end(const stage *s, uint32_t first)
 {
-    const uint64_t begin = s->begin[bucket], rows = s->begin[bucket + 1] - begin;
-    struct ArrowArray array;
+    uint32_t end = first + 1;
+    while (end < s->p->n_buckets && s->begin[end + 1] - s->begin[first] <= s->rows / TAKEN_PART)
+        end++;
+    return end;
+}
+
+/* Rows [at, at + rows) of those that were taken, a bucket's, into s->segment. */
+static fby_status make_segment(stage *s, const struct ArrowArray *taken, uint64_t at, uint64_t rows, const uint32_t *where, fby_error *err)
+{
     s->segment.n = 0;
     if (rows == 0)
         return FBY_OK;
-    FBY__TRY(fby__arrow_take(&s->p->schema, (const struct ArrowArray *const *)s->batches.arrays, (uint32_t)s->batches.n, s->runs + begin,
-                             (size_t)rows, &array, err));
-    fby_status status = fby__arrow_flat_of(&s->p->schema, &array, 0, array.length, true, &s->flat, err);
+    FBY__TRY(fby__arrow_flat_of(&s->p->schema, taken, (int64_t)at, (int64_t)rows, true, &s->flat, err));
     const uint64_t head[3] = {rows, s->flat.n_nodes, s->flat.n_buffers};
-    int failed = 0;
-    if (status == FBY_OK) {
-        failed |= put_padded(&s->segment, head, sizeof head);
-        failed |= put_padded(&s->segment, s->where + begin, (size_t)rows * sizeof *s->where);
-        failed |= put_padded(&s->segment, s->flat.nodes, s->flat.n_nodes * sizeof *s->flat.nodes);
-        for (size_t i = 0; i < s->flat.n_buffers; i++) {
-            const uint64_t n = s->flat.buffers[i].n;
-            failed |= fby__buf_put(&s->segment, &n, sizeof n);
-        }
-        for (size_t i = 0; i < s->flat.n_buffers && status == FBY_OK; i++) {
-            failed |= put_padded(&s->segment, s->flat.buffers[i].data, s->flat.buffers[i].n);
-            status = fby__cancel_check(err);
-        }
+    int failed = put_padded(&s->segment, head, sizeof head);
+    failed |= put_padded(&s->segment, where, (size_t)rows * sizeof *where);
+    failed |= put_padded(&s->segment, s->flat.nodes, s->flat.n_nodes * sizeof *s->flat.nodes);
+    for (size_t i = 0; i < s->flat.n_buffers; i++) {
+        const uint64_t n = s->flat.buffers[i].n;
+        failed |= fby__buf_put(&s->segment, &n, sizeof n);
     }
-    array.release(&array);
-    return failed ? no_memory(err) : status;
+    for (size_t i = 0; i < s->flat.n_buffers; i++) {
+        failed |= put_padded(&s->segment, s->flat.buffers[i].data, s->flat.buffers[i].n);
+        FBY__TRY(fby__cancel_check(err));
+    }
+    return failed ? no_memory(err) : FBY_OK;
+}
+
+static fby_status write_segment(stage *s, uint32_t bucket, const struct ArrowArray *taken, uint64_t at, fby__pack_out *out, fby_error *err)
+{
+    const uint64_t begin = s->begin[bucket], rows = s->begin[bucket + 1] - begin;
+    FBY__TRY(fby__pack_go_on(s->p, err));
+    FBY__TRY(make_segment(s, taken, at, rows, s->where + begin, err));
+    const fby__pack_segment segment = {out->at, s->segment.n, rows, fby__hash(s->segment.data, s->segment.n)};
+    if (fby__buf_put(&s->index, &segment, sizeof segment) != 0)
+        return no_memory(err);
+    return s->segment.n ? fby__pack_out_write(out, s->segment.data, s->segment.n, err) : FBY_OK;
+}
+
+/*
+ * Of many buckets at once, column by column: a column of what is staged stays in the core's caches while its values go to all of them. Bucket by
+ * bucket, every value would be fetched with a line of its neighbours, and these again for the other buckets.
+ */
+static fby_status write_buckets(stage *s, uint32_t first, uint32_t end, fby__pack_out *out, fby_error *err)
+{
+    const uint64_t begin = s->begin[first];
+    struct ArrowArray taken;
+    FBY__TRY(fby__arrow_take(&s->p->schema, (const struct ArrowArray *const *)s->batches.arrays, (uint32_t)s->batches.n, s->runs + begin,
+                             (size_t)(s->begin[end] - begin), &taken, err));
+    fby_status status = FBY_OK;
+    for (uint32_t k = first; status == FBY_OK && k < end; k++)
+        status = write_segment(s, k, &taken, s->begin[k] - begin, out, err);
+    taken.release(&taken);
+    return status;
 }
 
 static void clear(stage *s)
@@ -205,14 +236,9 @@ static void clear(stage *s)
 static fby_status write_round(stage *s, fby__pack_out *out, fby_error *err)
 {
     FBY__TRY(sort_rows(s, err));
-    for (uint32_t k = 0; k < s->p->n_buckets; k++) {
-        FBY__TRY(fby__pack_go_on(s->p, err));
-        FBY__TRY(make_segment(s, k, err));
-        const fby__pack_segment segment = {out->at, s->segment.n, s->begin[k + 1] - s->begin[k], fby__hash(s->segment.data, s->segment.n)};
-        if (fby__buf_put(&s->index, &segment, sizeof segment) != 0)
-            return no_memory(err);
-        if (s->segment.n)
-            FBY__TRY(fby__pack_out_write(out, s->segment.data, s->segment.n, err));
+    for (uint32_t k = 0, end; k < s->p->n_buckets; k = end) {
+        end = taken_end(s, k);
+        FBY__TRY(write_buckets(s, k, end, out, err));
     }
     clear(s);
     return FBY_OK;

@@ -35,7 +35,7 @@ OTHERWISE_SECONDS = 20  # of a run: imports, set-up, validation
 SIZES = {
     "medium": {
         "hydrology": "--loaders today expert forebay --seeds 2 --epochs 1 --batches 32 --points 4 --max-seconds 45 --batch-size 128 --torch-threads 1",
-        "neutrino": "--loaders today today-random expert forebay forebay-in-order --seeds 2 --epochs 1 --points 12 --max-seconds 45 --torch-threads 1",
+        "neutrino": "--loaders today today-random expert forebay forebay-in-order --seeds 3 --epochs 1 --points 12 --max-seconds 45 --torch-threads 1",
         "linkage": "--loaders today expert forebay --seeds 2 --epochs 2 --points 8 --max-seconds 45 --torch-threads 1",
         "jets": "--loaders today today-lru expert forebay --seeds 2 --epochs 1 --batches 112 --points 14 --max-seconds 45 --torch-threads 1",
         "leak": "--loaders today today-ram expert forebay --seeds 2 --epochs 1 --points 16 --batch-size 512 --max-seconds 45 --torch-threads 1",
@@ -126,10 +126,11 @@ def keep(sections: dict[str, str]) -> None:
 HEAD = """# Results
 
 What `make recipes-bench` measured: networks trained from files to scores, each run in a process of its own with an empty index cache, medians
-over seeds. `today…` are the loaders that a system's owner has, `expert` is what somebody writes who knows NumPy, pyarrow and h5py well
-([recipes](README.md)). CPU (seconds of CPU time a second) and memory (its peak, as what grew since the loader was made) are of loader and network
-together, *waiting* is the share of training inside `next()`, and *to target* has set-up in it. The second table is `--diagnose`, all loaders in one process: the step on one cached batch, the loader alone, both together.
-Loaders alone, at larger sizes: [speed](../docs/speed.md).
+over seeds. `today…` are the loaders that a system's owner has, `expert` is what somebody writes who knows NumPy, pyarrow and h5py well, in the
+training process and without reading ahead ([recipes](README.md)). CPU (seconds of CPU time a second) and memory (its peak, as what grew since the
+loader was made) are of loader and network together, *waiting* is the share of training inside `next()`, and *to target* has set-up in it. The
+second table is `--diagnose`, all loaders in one process: the step on one cached batch, the loader alone, both together. Loaders alone, at larger
+sizes: [speed](../docs/speed.md).
 """
 
 
@@ -141,7 +142,7 @@ def main() -> None:
     names = args.recipes or list(SIZES["medium"])
     for name in names:
         seconds = at_most(recipe_of(name), arguments_of(name, args.scale, more))
-        print(f"{name}: {seconds / 60:.0f} minutes at most, and the data where they are not there", flush=True)
+        print(f"{name}: {seconds / 60:.0f} minutes at most by a rough sum, and the data where they are not there", flush=True)
     for name in names:
         print(f"\n{name}", flush=True)
         for said in section(name, args.scale, more):

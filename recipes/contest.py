@@ -167,10 +167,12 @@ def _speed(recipe: Recipe, loader: str, theirs: list[Result], ours: list[Result]
 
 
 def _accuracy(loader: str, theirs: list[Result], ours: list[Result]) -> str:
-    """Is its score Forebay's, once it has seen as many samples?"""
-    score, share = next(iter(ours[0].scores)), min(r.samples for r in theirs) / max(r.samples for r in ours)
-    if share < 0.95:
-        return f"not compared: {loader} had seen {share:.1%} of the samples when its time was up"
+    """Is its score Forebay's, once both have seen as many samples?"""
+    score = next(iter(ours[0].scores))
+    for name, fewer, others in ((loader, theirs, ours), ("Forebay", ours, theirs)):
+        share = min(r.samples for r in fewer) / max(r.samples for r in others)
+        if share < 0.95:
+            return f"not compared: {name} had seen {share:.1%} of the samples when its time was up"
     same, words = compared(*[[r.scores[score] for r in of] for of in (ours, theirs)])
     said = {"same": "the same within the spread", "unknown": "not known"}.get(same, "NOT the same")
     return f"{score} with Forebay and {loader}: {said}; {words}"

@@ -80,7 +80,7 @@ def again_and_again(moment, work):
 class Interrupting:
     """At its end comes a Ctrl-C, while no line of Python runs."""
 
-    __del__ = functools.partial(_thread.interrupt_main, signal.SIGINT)
+    __del__ = staticmethod(functools.partial(_thread.interrupt_main, signal.SIGINT))
 
 
 def test_no_ctrl_c_is_lost_when_a_loader_goes(rows):

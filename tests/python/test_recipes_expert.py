@@ -101,7 +101,7 @@ def test_todays_batches_hold_what_an_experts_do(made, name):
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_an_experts_order_is_mixed_and_another_one_in_every_epoch(made, name):
+def test_an_experts_order_is_another_one_in_every_epoch(made, name):
     expert = loader_of(made, name, "expert")
     first, second = (next(iter(expert)) for _ in range(2))
     values = [batch[0] if isinstance(batch, tuple) else next(iter(batch.values())) for batch in (first, second)]

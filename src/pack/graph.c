@@ -258,11 +258,8 @@ static fby_status remove_left(const fby__pack *p, fby_pack_phase phase, uint64_t
     return FBY_OK;
 }
 
-static fby_status plan(fby__pack *p, fby_error *err)
+static fby_status write_plan(fby__pack *p, fby_error *err)
 {
-    FBY__TRY(fby__pack_attributes_find(p, err)); /* what is wrong with the source is said before there is a folder */
-    FBY__TRY(fby__pack_make_folders(p, err));
-    FBY__TRY(fby__pack_lock(p, FBY__PACK_TOGETHER, err));
     fby__pack_remove_left(p, FBY__PACK_PLAN, 0, 0);
     FBY__TRY(fby__pack_plan_write(p, err));
     return fby__pack_plan_read(p, err); /* another process may have been first */
@@ -295,6 +292,8 @@ static fby_status finish(fby__pack *p, fby__pack_state state, fby_error *err)
 static fby_status run_locked(fby__pack *p, fby_pack_phase phase, uint64_t k, fby__pack_state state, fby_error *err)
 {
     const uint64_t n = task_count(p, phase);
+    if (phase == FBY_PACK_PLAN)
+        return write_plan(p, err);
     p->resumed = state == FBY__PACK_UNTIDY;
     if (k >= n)
         return fby__fail(err, FBY_E_ARG, "there is no task %s:%llu: the plan in '%s' has %llu of this phase", fby_pack_phase_name(phase),
@@ -318,24 +317,35 @@ static fby_status done_before(fby__pack *p, fby_pack_phase phase)
     p->resumed = true;
     if (phase == FBY_PACK_FINISH)
         p->written_bytes = fby__pack_written_bytes(p);
+    if (phase == FBY_PACK_FINISH || phase == FBY_PACK_PLAN)
+        fby__pack_folder_tidy(p); /* what one that was stopped at the very end has left; the folder of a plan that came late */
     return FBY_OK;
+}
+
+/* Is there a plan, as there has to be for all phases but the first? */
+static fby_status find_plan(fby__pack *p, fby_pack_phase phase, fby__pack_state *out, fby_error *err)
+{
+    FBY__TRY(take_over(p, out, err));
+    return *out != FBY__PACK_NOTHING || phase == FBY_PACK_PLAN
+               ? FBY_OK
+               : fby__fail(err, FBY_E_ARG, "'%s' holds no plan of a pack: run task plan:0 first", p->to);
 }
 
 static fby_status run_task(fby__pack *p, fby_pack_phase phase, uint64_t k, fby_error *err)
 {
     fby__pack_state state;
-    FBY__TRY(take_over(p, &state, err));
-    if (state == FBY__PACK_NOTHING && phase != FBY_PACK_PLAN)
-        return fby__fail(err, FBY_E_ARG, "'%s' holds no plan of a pack: run task plan:0 first", p->to);
-    if (state == FBY__PACK_NOTHING)
-        return plan(p, err);
-    p->resumed = state == FBY__PACK_FINISHED || phase == FBY_PACK_PLAN;
-    if (state == FBY__PACK_FINISHED && phase == FBY_PACK_FINISH)
-        fby__pack_folder_tidy(p); /* what one that was stopped at the very end has left */
+    FBY__TRY(find_plan(p, phase, &state, err)); /* what is wrong is said before anyone is waited for */
+    if (state == FBY__PACK_FINISHED)
+        return done_before(p, phase);
+    p->resumed = phase == FBY_PACK_PLAN && state != FBY__PACK_NOTHING;
     if (p->resumed)
-        return state == FBY__PACK_FINISHED ? done_before(p, phase) : FBY_OK;
+        return FBY_OK;
+    if (state == FBY__PACK_NOTHING) {
+        FBY__TRY(fby__pack_attributes_find(p, err)); /* what is wrong with the source is said before there is a folder */
+        FBY__TRY(fby__pack_make_folders(p, err));
+    }
     const fby_status status = fby__pack_lock(p, phase == FBY_PACK_FINISH ? FBY__PACK_LAST : FBY__PACK_TOGETHER, err);
-    FBY__TRY(fby__pack_look(p, &state, err)); /* another process may have finished since */
+    FBY__TRY(find_plan(p, phase, &state, err)); /* since then another process may have finished this pack, or begun another one */
     if (state == FBY__PACK_FINISHED)
         return done_before(p, phase);
     return status == FBY_OK ? run_locked(p, phase, k, state, err) : status;

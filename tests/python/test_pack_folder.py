@@ -3,6 +3,8 @@
 import fcntl
 import os
 import shutil
+import threading
+import time
 
 import pytest
 
@@ -170,3 +172,46 @@ def test_a_plan_that_is_no_file_is_said(tmp_path, kind):
         os.mkfifo(work / "plan")
     with pytest.raises((OSError, fb.FormatError), match=r"forebay-pack/plan"):
         fb.pack(fb.open(floats(100)), tmp_path / "out")
+
+
+# ---- what changes while a task waits ----
+
+
+def test_a_plan_that_comes_when_the_pack_is_finished_leaves_nothing(source, tmp_path, whole):
+    out, said = tmp_path / "out", []
+
+    def finish(done, total, what):
+        if not said:
+            fb.pack(source, out, **OPTIONS)
+        said.append(what)
+
+    assert fb.pack_task(source, out, "plan:0", progress=finish, **OPTIONS).resumed
+    assert said[0] == "comparing files" and contents(out) == whole
+    assert sorted(p.name for p in out.iterdir()) == sorted(whole)
+
+
+def test_finish_names_no_files_of_a_pack_that_was_begun_while_it_waited(source, tmp_path):
+    out, other = tmp_path / "out", tmp_path / "other"
+    for folder, options in ((out, OPTIONS), (other, {**OPTIONS, "seed": 6})):
+        run_all(source, folder, fb.pack_tasks(source, folder, **options)[:-1], options)
+    work, errors = out / ".forebay-pack", []
+
+    def finish():
+        try:
+            fb.pack_task(source, out, "finish:0", **OPTIONS)
+        except ValueError as error:
+            errors.append(str(error))
+
+    with open(work / ".lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        waiting = threading.Thread(target=finish)
+        waiting.start()
+        while sum(os.path.realpath(f"/proc/self/fd/{fd}") == str(work / ".lock") for fd in os.listdir("/proc/self/fd")) < 2:
+            time.sleep(0.01)
+        for path in work.glob("[!.]*"):  # all but the lock
+            path.unlink()
+        for path in (other / ".forebay-pack").glob("[!.]*"):
+            path.rename(work / path.name)
+    waiting.join()
+    assert len(errors) == 1 and 'with other options: it has "seed": 6, and this one "seed": 5' in errors[0]
+    assert [p.name for p in out.iterdir()] == [".forebay-pack"]

@@ -13,6 +13,8 @@
 
 #include <forebay/dataset.h>
 
+#define FBY__PACK_MANIFEST "_pack.json" /* in the folder of a pack, beside its files: what it was made of (src/pack/provenance.c) */
+
 /** A block: equal row ranges of a group whose stored size is above FBY__BLOCK_STORED_BYTES, else the whole group. */
 #define FBY__BLOCK_STORED_BYTES (64u << 20)
 #define FBY__NONE UINT32_MAX

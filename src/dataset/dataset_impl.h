@@ -2,7 +2,7 @@
  * Inside the dataset module.
  *
  *   find.c     sources → files (walk.c: directories and patterns; glob.c: one part of a path; names.c: text of paths;
- *              searched.c: would they find another one?)
+ *              searched.c: would they find another one? packs.c: are packs among them whole?)
  *   scan.c     files → metadata, by several threads, from the index cache (index.c, docs/index_cache.md) where it still
  *              holds (sniff.c: what a file looks like that no reader knows)
  *   join.c     the files' schemas → one
@@ -104,6 +104,14 @@ typedef struct fby__searched {
     fby__pattern pattern; /* no parts: everything below the root */
 } fby__searched;
 
+/** A pack in a directory that was listed. All memory is the arena's. */
+typedef struct fby__packed {
+    struct fby__packed *next;
+    const char *manifest; /* absolute */
+    bool whole;           /* all files of the directory were taken */
+    uint64_t files, rows; /* that are there: packs.c */
+} fby__packed;
+
 typedef struct fby__found {
     fby__found_file *files; /* owned */
     size_t n_files, cap;
@@ -114,7 +122,8 @@ typedef struct fby__found {
     size_t n_ids, n_missing_ids; /* that were listed, and those of them without a file */
     char missing_ids[400];       /* the first of those */
     fby__searched *searched;     /* where not just listed ids were looked for */
-    fby__hash128 key;            /* of what was asked for: names the index cache */
+    fby__packed *packs;
+    fby__hash128 key; /* of what was asked for: names the index cache */
 } fby__found;
 
 typedef struct fby__id {
@@ -166,6 +175,13 @@ fby_status fby__walk_set_path(fby__walk *w, const char *path, fby_error *err);
 fby_status fby__find(const fby_source *sources, size_t n_sources, const fby_open_opts *opts, fby__arena *arena, fby__found *out,
                      fby_error *err);
 void fby__found_fini(fby__found *found);
+
+/* ---- packs.c ---- */
+
+/** A walk has found a manifest in a directory. */
+fby_status fby__packs_note(fby__found *found, fby__arena *arena, const char *folder, bool whole, fby_error *err);
+/** Once the files' metadata are read. FBY_E_FORMAT: a pack has other files or rows than its manifest states. */
+fby_status fby__packs_check(const fby_dataset *ds, fby__packed *packs, fby_error *err);
 
 /* ---- index.c ---- */
 

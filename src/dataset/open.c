@@ -443,6 +443,7 @@ static fby_status open_files(fby_dataset *ds, const fby_source *sources, size_t 
     ds->config.cache_dir = cache_dir;
     FBY__TRY(fby__find(sources, n, opts, &ds->arena, &found, err));
     fby__hash128 key = found.key;
+    fby__packed *packs = found.packs;
     fby_status status = take_files(ds, &found, err);
     fby__found_fini(&found);
     FBY__TRY(status);
@@ -462,7 +463,8 @@ static fby_status open_files(fby_dataset *ds, const fby_source *sources, size_t 
     }
     FBY__TRY(drop_unknown(ds, err));
     FBY__TRY(check_tables(ds, err));
-    return check_duplicates(ds, err);
+    FBY__TRY(check_duplicates(ds, err));
+    return fby__packs_check(ds, packs, err);
 }
 
 static fby_status finish(fby_dataset *ds, fby_error *err)

@@ -249,6 +249,12 @@ static fby_status resolve_type(fby__walk *w, unsigned char *type, fby_error *err
     return *type == DT_UNKNOWN || *type == DT_LNK ? type_of(w, type, err) : FBY_OK;
 }
 
+/* A name of the directory at w->path: does a pack lie there? whole: its files are taken, whatever they are called. */
+static fby_status look_for_pack(fby__walk *w, const char *text, bool whole, fby_error *err)
+{
+    return strcmp(text, FBY__PACK_MANIFEST) == 0 ? fby__packs_note(w->found, w->arena, path_text(w), whole && !w->ids, err) : FBY_OK;
+}
+
 /* A file that a directory or "*" brought up: regular ones are added, what is no file or directory is counted. */
 static fby_status add_typed(fby__walk *w, unsigned char type, bool strict, fby_error *err)
 {
@@ -270,6 +276,7 @@ fby_status fby__walk_directory(fby__walk *w, fby_error *err)
     for (size_t i = 0; i < l.n && status == FBY_OK; i++) {
         const char *text = listing_name(&l, i);
         unsigned char type = l.names[i].type;
+        status = look_for_pack(w, text, true, err);
         if (fby__is_hidden(text))
             continue;
         /* A regular file whose stem is no wanted id needs no look at all. */
@@ -355,7 +362,8 @@ static fby_status walk_match(fby__walk *w, uint32_t part, fby_error *err)
         unsigned char type = l.names[i].type;
         if (!last && type == DT_REG)
             continue;
-        if (!fby__path_part_match(pattern, pattern->parts[part].text, text, w->captures)) {
+        status = look_for_pack(w, text, false, err);
+        if (status != FBY_OK || !fby__path_part_match(pattern, pattern->parts[part].text, text, w->captures)) {
             memcpy(w->captures, saved, sizeof saved);
             remember(w, text);
             continue;

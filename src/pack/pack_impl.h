@@ -253,8 +253,6 @@ uint64_t fby__pack_written_bytes(const fby__pack *p);
 /** In memory there is nothing to tell one table from another by. */
 bool fby__pack_in_memory(const fby__pack *p);
 
-#define FBY__PACK_MANIFEST "_pack.json"
-
 /* ---- agreed.c ---- */
 
 #define FBY__PACK_PLAN "plan"

@@ -1,4 +1,4 @@
-"""The folder of a pack: what lies there and is no file of it, and what killed tasks leave."""
+"""The folder of a pack: what lies there and is no file of it, what killed tasks leave, and what opening compares with its manifest."""
 
 import fcntl
 import os
@@ -6,6 +6,8 @@ import shutil
 import threading
 import time
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import forebay as fb
@@ -215,3 +217,65 @@ def test_finish_names_no_files_of_a_pack_that_was_begun_while_it_waited(source, 
     waiting.join()
     assert len(errors) == 1 and 'with other options: it has "seed": 6, and this one "seed": 5' in errors[0]
     assert [p.name for p in out.iterdir()] == [".forebay-pack"]
+
+
+# ---- what is opened ----
+
+
+def packed(tmp_path, **options):
+    """A pack of 1,000 rows, and one of the same source that had fewer, whose files have the same names."""
+    data = pa.table({"x": np.arange(1_000.0), "key": np.arange(1_000) % 3})
+    out, other = tmp_path / "out", tmp_path / "other"
+    fb.pack(data, out, batch=50, rows_per_file=300, **options)
+    fb.pack(data.slice(0, 950), other, batch=50, rows_per_file=300, **options)
+    return out, other
+
+
+@pytest.mark.parametrize("format", ["arrow", "parquet", "hdf5"])
+def test_a_pack_that_lost_rows_is_not_opened(tmp_path, format):
+    out, other = packed(tmp_path, format=format)
+    last = f"part-00003.{format}"
+    assert len(fb.open(out)) == 1_000
+    shutil.copy(other / last, out / last)
+    found = rf"out' does not hold the pack .* of 1000 rows in 4 files: there are 950 rows in 4 files \('{last}' has 50\)\. Restore"
+    for source in (out, str(out / "*"), str(out / f"part-*.{format}"), str(tmp_path / "ou*/*"), {"a": out}):
+        with pytest.raises(fb.FormatError, match=found):
+            fb.open(source)
+    assert len(fb.open(out / last)) == 50  # a file that is named
+    (out / "_pack.json").unlink()
+    assert len(fb.open(out)) == 950
+
+
+def test_a_pack_by_a_key_that_lost_rows_is_not_opened(tmp_path):
+    out, other = packed(tmp_path, by="key")
+    shutil.copy(other / "part-1-00001.arrow", out)
+    with pytest.raises(fb.FormatError, match=r"of 1000 rows in 6 files: there are 984 rows in 6 files\. Restore"):
+        fb.open(out)
+    assert len(fb.open(out / "part-0-*.arrow")) == 334
+
+
+def test_files_that_a_pack_lacks_or_has_beyond_its_own_are_refused_with_their_number(tmp_path):
+    out, other = packed(tmp_path)
+    (out / "part-00001.arrow").rename(tmp_path / "kept.arrow")
+    with pytest.raises(fb.FormatError, match="there are 700 rows in 3 files"):
+        fb.open(out)
+    with pytest.raises(fb.FormatError, match="there are 700 rows in 3 files"):
+        fb.open([other, out])
+    assert len(fb.open(out / "*.arrow")) == 700  # whoever names files may leave some out
+    assert len(fb.open(out, ids=["part-00000"])) == 300
+    (tmp_path / "kept.arrow").rename(out / "part-00001.arrow")
+    (out / "notes.txt").write_text("no data")
+    assert len(fb.open(out)) == 1_000 and len(fb.open(tmp_path)) == 1_950
+    shutil.copy(other / "part-00000.arrow", out / "part-00009.arrow")
+    with pytest.raises(fb.FormatError, match="there are 1300 rows in 5 files"):
+        fb.open(tmp_path)
+
+
+LATER = '{\n  "pack": 2,\n  "rows": 1,\n  "files": 1,\n  "rows_per_file": 1,\n}'
+
+
+@pytest.mark.parametrize("text", ["", "{", LATER, '{"pack": 1, "rows": 7}', '{\n  "pack": 1,\n  "rows": 1'])
+def test_a_manifest_that_says_nothing_is_not_compared(tmp_path, text):
+    out, _ = packed(tmp_path)
+    (out / "_pack.json").write_text(text)
+    assert len(fb.open(out)) == 1_000

@@ -34,11 +34,9 @@ static void print_help(const cli_command *command)
             cli_text_addf(&left, "-%c, ", o->letter);
         cli_text_addf(&left, "--%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
         printf("  %-24s %s", cli_text_str(&left), o->help);
-        if (cli_option_kind(o) == CLI_CHOICE) {
-            fputs(": ", stdout);
-            for (size_t i = 0; o->choices[i]; i++)
-                printf("%s%s", i ? ", " : "", o->choices[i]);
-        }
+        const char *const *words = cli_option_words(o);
+        for (size_t i = 0; words[i]; i++)
+            printf("%s%s", i ? ", " : ": ", words[i]);
         fputc('\n', stdout);
         cli_text_free(&left);
     }
@@ -88,7 +86,35 @@ bool cli_list_match(const cli_list *list, const char *path)
     return list->n == 0;
 }
 
-cli_kind cli_option_kind(const cli_option *o) { return (cli_kind)(o->kind & ~CLI_VARIED); }
+cli_kind cli_option_kind(const cli_option *o) { return (cli_kind)(o->kind & (CLI_VARIED - 1)); }
+
+/* "missing-columns" is the library's missing_columns. */
+static bool has_name(const fby_option *o, const char *name)
+{
+    size_t i = 0;
+    while (name[i] && (o->name[i] == name[i] || (o->name[i] == '_' && name[i] == '-')))
+        i++;
+    return !name[i] && !o->name[i];
+}
+
+const char *const *cli_words(fby_option_set set, const char *name)
+{
+    static const char *const NONE[] = {NULL};
+    const fby_option *o;
+    for (size_t i = 0; (o = fby_option_at(set, i)); i++)
+        if (o->choices && has_name(o, name))
+            return o->choices;
+    return NONE;
+}
+
+const char *cli_shuffle_name(fby_shuffle_kind kind) { return cli_words(FBY_OPTIONS_LOADER, "shuffle")[kind]; }
+
+const char *const *cli_option_words(const cli_option *o)
+{
+    if (o->choices)
+        return o->choices;
+    return cli_words(cli_option_kind(o) == CLI_CHOICE ? (fby_option_set)(o->kind >> 8) : FBY_OPTION_SETS, o->name);
+}
 
 /** Read one argument of an option; false with what is expected instead. */
 static bool parse(const cli_option *o, const char *arg, void *at, const char **expected)
@@ -106,14 +132,16 @@ static bool parse(const cli_option *o, const char *arg, void *at, const char **e
     case CLI_MEMORY: *expected = "a size such as 8GiB, 500MB or 1048576, 70% of what is free, or all"; return cli_parse_memory(arg, at);
     case CLI_TIME: *expected = "a time such as 10, 1.5s or 20ms"; return cli_parse_seconds(arg, at);
     case CLI_SHARE: *expected = "a share such as 10% or 0.1"; return cli_parse_share(arg, at);
-    case CLI_CHOICE:
-        for (int i = 0; o->choices[i]; i++) {
-            if (strcmp(arg, o->choices[i]) == 0) {
+    case CLI_CHOICE: {
+        const char *const *words = cli_option_words(o);
+        for (int i = 0; words[i]; i++) {
+            if (strcmp(arg, words[i]) == 0) {
                 *(int *)at = i;
                 return true;
             }
         }
         return false;
+    }
     }
     return false;
 }
@@ -148,8 +176,9 @@ static int store(const cli_command *command, const cli_option *o, const char *ar
     if (!wrong)
         return CLI_CONTINUE;
     cli_text all = {0};
-    for (size_t i = 0; cli_option_kind(o) == CLI_CHOICE && o->choices[i]; i++)
-        cli_text_addf(&all, "%s%s", i ? ", " : "one of ", o->choices[i]);
+    const char *const *words = cli_option_words(o);
+    for (size_t i = 0; words[i]; i++)
+        cli_text_addf(&all, "%s%s", i ? ", " : "one of ", words[i]);
     int code = cli_error(CLI_USAGE, NULL, "%s: --%s does not take '%s': it is %s", command->name, o->name, wrong,
                          all.n ? cli_text_str(&all) : expected);
     cli_text_free(&all);

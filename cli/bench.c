@@ -19,7 +19,7 @@ static const cli_option options[] = {
     {"separate", 0, CLI_FLAG, offsetof(bench_options, separate), NULL, "one tensor per column in its own type, no matrix", NULL},
     {"dtype", 0, CLI_CHOICE, offsetof(bench_options, dtype), "TYPE", "of the matrix (default: float32)", bench_dtype_names},
     VARIED("batch-size", 'b', CLI_COUNT, BENCH_BATCH_SIZE, "N", "samples a batch (default: 1024, fewer of large arrays)", NULL),
-    VARIED("shuffle", 's', CLI_CHOICE, BENCH_SHUFFLE, "HOW", "what is mixed (default: superbatch)", bench_shuffle_names),
+    VARIED("shuffle", 's', CLI_CHOICE_OF(FBY_OPTIONS_LOADER), BENCH_SHUFFLE, "HOW", "what is mixed (default: superbatch)", NULL),
     {"seed", 0, CLI_NUMBER, offsetof(bench_options, seed), "N", "of the shuffle (default: 0)", NULL},
     VARIED("memory", 'm', CLI_MEMORY, BENCH_MEMORY, "SIZE",
            "the budget: 8GiB, 70% (of what is free), all (default: two superbatches, at most half of what is free)", NULL),

@@ -33,7 +33,7 @@ typedef struct bench_options {
     cli_source source;
 } bench_options;
 
-extern const char *const bench_shuffle_names[], *const bench_dtype_names[];
+extern const char *const bench_dtype_names[];
 
 /** What is measured. The options point into the rest. */
 typedef struct bench_load {

@@ -96,7 +96,7 @@ static json_t *options_json(const fby_loader_opts *o)
     if (o->shuffle == FBY_SHUFFLE_NONE)
         json_object_set_new(all, "shuffle", json_false());
     else
-        json_object_set_new(all, "shuffle", json_string(bench_shuffle_names[o->shuffle]));
+        json_object_set_new(all, "shuffle", json_string(cli_shuffle_name(o->shuffle)));
     cli_text text = {0};
     if (o->memory_bytes)
         json_object_set_new(all, "memory", json_integer((json_int_t)o->memory_bytes));

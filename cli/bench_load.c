@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const bench_shuffle_names[] = {"superbatch", "full", "block", "none", NULL};
 const char *const bench_dtype_names[] = {
 #define DTYPE_TEXT(name, text, bytes, kind) text,
     FBY_DTYPE_LIST(DTYPE_TEXT)

@@ -87,7 +87,7 @@ static void print_text(const cli_data *data, fby_loader *loader, const bench_loa
                cli_count(fby_loader_sample_count(loader)), cli_count(fby_loader_batch_count(loader)));
     print_outputs(loader, load);
     printf("  settings    shuffle %s, superbatch %s samples, %u stream%s, %u threads, budget %s, io %s%s\n",
-           bench_shuffle_names[load->opts.shuffle], cli_count(report->superbatch_samples), report->streams, report->streams == 1 ? "" : "s",
+           cli_shuffle_name(load->opts.shuffle), cli_count(report->superbatch_samples), report->streams, report->streams == 1 ? "" : "s",
            report->n_threads, cli_memory(report->budget_bytes), report->io_engine ? report->io_engine : "?",
            o->cold ? ", cold page cache" : "");
     if (report->mixing[0])
@@ -155,9 +155,9 @@ static json_t *text_or_null(const char *text) { return text ? cli_json_text(text
 json_t *bench_options_json(const bench_load *load, const bench_options *o, const fby_report *r)
 {
     return json_pack("{s:I, s:s, s:I, s:s?, s:I, s:i, s:i, s:s, s:b, s:f}", "batch_size", (json_int_t)load->opts.batch_size, "shuffle",
-                     bench_shuffle_names[load->opts.shuffle], "seed", (json_int_t)load->opts.seed, "dtype", load->dtype,
-                     "superbatch_samples", (json_int_t)r->superbatch_samples, "streams", (int)r->streams, "threads", (int)r->n_threads,
-                     "io", r->io_engine ? r->io_engine : "", "cold", (int)o->cold, "work_seconds", o->work);
+                     cli_shuffle_name(load->opts.shuffle), "seed", (json_int_t)load->opts.seed, "dtype", load->dtype, "superbatch_samples",
+                     (json_int_t)r->superbatch_samples, "streams", (int)r->streams, "threads", (int)r->n_threads, "io",
+                     r->io_engine ? r->io_engine : "", "cold", (int)o->cold, "work_seconds", o->work);
 }
 
 json_t *bench_dataset_json(const cli_data *data)

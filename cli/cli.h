@@ -106,11 +106,13 @@ typedef enum cli_kind {
     CLI_MEMORY, /* cli_memory_size */
     CLI_TIME,   /* double seconds */
     CLI_SHARE,  /* double: 10% or 0.1 */
-    CLI_CHOICE  /* int: the index in choices */
+    CLI_CHOICE  /* int: the index of the word */
 } cli_kind;
 
 /* With a kind: one value or several between commas, a cli_list of their texts; each was checked, and cli_option_read() reads it. */
 #define CLI_VARIED 64
+/* The words of the option that a set of the library's has under the same name, which are its enum's. */
+#define CLI_CHOICE_OF(set) (CLI_CHOICE | (int)(set) << 8)
 
 typedef struct cli_list {
     char **items; /* owned */
@@ -120,11 +122,11 @@ typedef struct cli_list {
 typedef struct cli_option {
     const char *name;  /* long name; NULL ends a table */
     char letter;       /* 0 = none */
-    int kind;          /* a cli_kind, perhaps with CLI_VARIED */
+    int kind;          /* a cli_kind, or CLI_CHOICE_OF(), perhaps with CLI_VARIED */
     size_t offset;     /* of the value in the command's own struct */
     const char *value; /* how help calls the value; NULL for flags */
     const char *help;
-    const char *const *choices; /* CLI_CHOICE: NULL-terminated */
+    const char *const *choices; /* CLI_CHOICE: NULL-terminated; NULL otherwise */
 } cli_option;
 
 typedef struct cli_command {
@@ -147,8 +149,13 @@ extern const cli_command cli_inspect, cli_head, cli_bench, cli_plan, cli_advise,
  * CLI_CONTINUE to go on, else the code to exit with: help was printed, or a usage error.
  */
 int cli_args_parse(const cli_command *command, int argc, char **argv, void *values, char ***out_paths, size_t *out_n_paths);
-/** Without CLI_VARIED. */
+/** The kind alone. */
 cli_kind cli_option_kind(const cli_option *o);
+/** The words that it takes, NULL-terminated; none where it is no choice. */
+const char *const *cli_option_words(const cli_option *o);
+/** Those of an option of the library, by the numbers of its enum. */
+const char *const *cli_words(fby_option_set set, const char *name);
+const char *cli_shuffle_name(fby_shuffle_kind kind);
 /** Read one of the texts of an option with CLI_VARIED, as its kind says; a CLI_TEXT borrows it. */
 void cli_option_read(const cli_option *o, const char *text, void *at);
 /** The most similar of `names` (NULL-terminated), or NULL when none is close. */
@@ -182,8 +189,6 @@ typedef struct cli_source {
     cli_list dtypes;
 } cli_source;
 
-extern const char *const cli_io_names[], *const cli_missing_names[];
-
 /** The row of commands that read without a loader, whose budget would be another one. */
 #define CLI_MEMORY_DEFAULT ((uint64_t)1 << 30)
 #define CLI_MEMORY_OPTION(type)                                                                                                            \
@@ -195,9 +200,10 @@ extern const char *const cli_io_names[], *const cli_missing_names[];
 /* clang-format off */
 #define CLI_SOURCE_OPTIONS(type)                                                                                                        \
     {"json", 0, CLI_FLAG, offsetof(type, source.json), NULL, "print one JSON object instead of text", NULL},                               \
-    {"io", 0, CLI_CHOICE, offsetof(type, source.io), "ENGINE", "how to read", cli_io_names},                                               \
+    {"io", 0, CLI_CHOICE_OF(FBY_OPTIONS_OPEN), offsetof(type, source.io), "ENGINE", "how to read", NULL},                                   \
     {"immutable", 0, CLI_FLAG, offsetof(type, source.immutable), NULL, "the files will not change: allows --io mmap", NULL},               \
-    {"missing-columns", 0, CLI_CHOICE, offsetof(type, source.missing_columns), "HOW", "a column that some files lack", cli_missing_names}, \
+    {"missing-columns", 0, CLI_CHOICE_OF(FBY_OPTIONS_OPEN), offsetof(type, source.missing_columns), "HOW",                                 \
+     "a column that some files lack", NULL},                                                                                               \
     {"cache-dir", 0, CLI_TEXT, offsetof(type, source.cache_dir), "DIR", "where the index cache lives (default: ~/.cache/forebay)", NULL},  \
     {"no-cache", 0, CLI_FLAG, offsetof(type, source.no_cache), NULL, "neither read nor write the index cache", NULL},                      \
     {"table", 0, CLI_TEXT, offsetof(type, source.table), "PATH",                                                                           \
@@ -207,8 +213,8 @@ extern const char *const cli_io_names[], *const cli_missing_names[];
     {"axes", 0, CLI_COUNT, offsetof(type, source.axes), "N", "HDF5: cells: rows run over the first N axes together", NULL},                \
     {"stored-values", 0, CLI_FLAG, offsetof(type, source.stored_values), NULL,                                                             \
      "HDF5: leave _FillValue, scale_factor, add_offset alone", NULL},                                                                      \
-    {"missing-sources", 0, CLI_CHOICE, offsetof(type, source.missing_sources), "HOW",                                                      \
-     "HDF5: what stands for a source file that is missing", cli_missing_names},                                                            \
+    {"missing-sources", 0, CLI_CHOICE_OF(FBY_OPTIONS_OPEN), offsetof(type, source.missing_sources), "HOW",                                 \
+     "HDF5: what stands for a source file that is missing", NULL},                                                                         \
     {"external", 0, CLI_TEXT, offsetof(type, source.external), "DIRS",                                                                     \
      "HDF5: a file may name others below DIR:DIR, or anywhere", NULL},                                                                     \
     {"dtype", 0, CLI_EACH, offsetof(type, source.dtypes), "COLUMN=DTYPE",                                                                  \

@@ -50,9 +50,10 @@ static void man_options(const cli_option *options)
             printf(" \\fI%s\\fR", o->value);
         putchar('\n');
         roff(o->help);
-        for (int i = 0; cli_option_kind(o) == CLI_CHOICE && o->choices[i]; i++) {
+        const char *const *words = cli_option_words(o);
+        for (int i = 0; words[i]; i++) {
             fputs(i ? ", " : ": ", stdout);
-            roff(o->choices[i]);
+            roff(words[i]);
         }
         putchar('\n');
     }
@@ -122,6 +123,13 @@ int cli_print_man(const char *name)
 
 /* --- completions ---------------------------------------------------------------------------------------------------------- */
 
+static void print_words(const cli_option *o)
+{
+    const char *const *words = cli_option_words(o);
+    for (int i = 0; words[i]; i++)
+        printf("%s%s", i ? " " : "", words[i]);
+}
+
 static void bash(void)
 {
     fputs("# bash completion for forebay\n_forebay() {\n"
@@ -143,8 +151,7 @@ static void bash(void)
             if (cli_option_kind(o) != CLI_CHOICE)
                 continue;
             printf("        --%s) values=\"", o->name);
-            for (int i = 0; o->choices[i]; i++)
-                printf("%s%s", i ? " " : "", o->choices[i]);
+            print_words(o);
             fputs("\" ;;\n", stdout);
         }
         fputs("        esac\n        ;;\n", stdout);
@@ -193,12 +200,13 @@ static void zsh(void)
                 quoted(o->value, true);
                 putchar(':');
             }
-            for (int i = 0; cli_option_kind(o) == CLI_CHOICE && o->choices[i]; i++)
-                printf("%s%s", i ? " " : "(", o->choices[i]);
-            if (cli_option_kind(o) == CLI_CHOICE)
+            if (cli_option_kind(o) == CLI_CHOICE) {
+                putchar('(');
+                print_words(o);
                 putchar(')');
-            else if (o->value && (strncmp(o->value, "FILE", 4) == 0 || strcmp(o->value, "DIR") == 0))
+            } else if (o->value && (strncmp(o->value, "FILE", 4) == 0 || strcmp(o->value, "DIR") == 0)) {
                 fputs("_files", stdout);
+            }
             putchar('\'');
         }
         fputs(" \\\n        '--help[this text]' '*:path:_files' ;;\n", stdout);
@@ -220,8 +228,7 @@ static void fish(void)
                 printf(" -s %c", o->letter);
             if (cli_option_kind(o) == CLI_CHOICE) {
                 fputs(" -x -a '", stdout);
-                for (int i = 0; o->choices[i]; i++)
-                    printf("%s%s", i ? " " : "", o->choices[i]);
+                print_words(o);
                 putchar('\'');
             } else if (o->value) {
                 fputs(" -r", stdout);

@@ -6,33 +6,32 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char *const shuffles[] = {"full", "none", NULL}, *const formats[] = {"arrow", "parquet", "hdf5", NULL},
-                         *const codecs[] = {"auto", "none", "lz4", "zstd", "snappy", "gzip", NULL},
-                         *const units[] = {"same", "first", NULL};
+#define CHOICE CLI_CHOICE_OF(FBY_OPTIONS_PACK)
 
 static const cli_option options[] = {
     {"to", 't', CLI_TEXT, offsetof(pack_options, to), "DIR", "the folder to pack into: new, empty, or with an unfinished pack", NULL},
-    {"shuffle", 0, CLI_CHOICE, offsetof(pack_options, shuffle), "HOW", "the order of the rows (default: full)", shuffles},
-    {"seed", 's', CLI_NUMBER, offsetof(pack_options, seed), "N", "of the shuffle (default: 0)", NULL},
-    {"by", 0, CLI_TEXT, offsetof(pack_options, by), "KEY", "a column each of whose values has files of its own", NULL},
-    {"units", 0, CLI_CHOICE, offsetof(pack_options, units), "WHICH",
-     "where files state other units: same is an error, first takes the first file's (default: same)", units},
-    {"rows-per-file", 0, CLI_COUNT, offsetof(pack_options, rows_per_file), "N", "rows of a file (default: about 256 MiB of them)", NULL},
-    {"batch", 'b', CLI_COUNT, offsetof(pack_options, batch), "N",
+    {"shuffle", 0, CHOICE, offsetof(pack_options, opts.shuffle), "HOW", "the order of the rows (default: full)", NULL},
+    {"seed", 's', CLI_NUMBER, offsetof(pack_options, opts.seed), "N", "of the shuffle (default: 0)", NULL},
+    {"by", 0, CLI_TEXT, offsetof(pack_options, opts.by), "KEY", "a column each of whose values has files of its own", NULL},
+    {"units", 0, CHOICE, offsetof(pack_options, opts.units), "WHICH",
+     "where files state other units: same is an error, first takes the first file's (default: same)", NULL},
+    {"rows-per-file", 0, CLI_COUNT, offsetof(pack_options, opts.rows_per_file), "N", "rows of a file (default: about 256 MiB of them)",
+     NULL},
+    {"batch", 'b', CLI_COUNT, offsetof(pack_options, opts.batch_rows), "N",
      "rows of a record batch, row group or chunk (default: about 4 MiB of them)", NULL},
-    {"format", 'f', CLI_CHOICE, offsetof(pack_options, format), "FORMAT", "of the files (default: arrow)", formats},
-    {"codec", 0, CLI_CHOICE, offsetof(pack_options, codec), "CODEC", "of the files (default: none for Arrow and HDF5, zstd for Parquet)",
-     codecs},
+    {"format", 'f', CHOICE, offsetof(pack_options, opts.format), "FORMAT", "of the files (default: arrow)", NULL},
+    {"codec", 0, CHOICE, offsetof(pack_options, opts.codec), "CODEC", "of the files (default: none for Arrow and HDF5, zstd for Parquet)",
+     NULL},
     {"columns", 'c', CLI_LIST, offsetof(pack_options, columns), "NAMES", "top-level columns to pack (default: all)", NULL},
     {"outputs", 'o', CLI_TEXT, offsetof(pack_options, outputs), "FILE",
      "pack what this pipeline file gives, in place of rows: its data, samples and outputs", NULL},
     {"split", 0, CLI_TEXT, offsetof(pack_options, split), "NAME", "of that file (default: what its section loader names)", NULL},
     {"set", 0, CLI_EACH, offsetof(pack_options, set), "KEY=VALUE", "of that file: another value than its own: data.paths=other/", NULL},
-    {"memory", 'm', CLI_SIZE, offsetof(pack_options, memory), "SIZE",
+    {"memory", 'm', CLI_SIZE, offsetof(pack_options, opts.memory_bytes), "SIZE",
      "what packing may hold (default: half of what the process may take; of a task 4GiB)", NULL},
     {"threads", 0, CLI_COUNT, offsetof(pack_options, threads), "N", "tasks at a time (default: the CPUs)", NULL},
-    {"verify", 0, CLI_FLAG, offsetof(pack_options, verify), NULL, "read both again, and compare the hashes of their rows", NULL},
-    {"dry-run", 0, CLI_FLAG, offsetof(pack_options, dry_run), NULL, "say sizes, passes and time, and leave nothing behind", NULL},
+    {"verify", 0, CLI_FLAG, offsetof(pack_options, opts.verify), NULL, "read both again, and compare the hashes of their rows", NULL},
+    {"dry-run", 0, CLI_FLAG, offsetof(pack_options, opts.dry_run), NULL, "say sizes, passes and time, and leave nothing behind", NULL},
     {"tasks", 0, CLI_FLAG, offsetof(pack_options, tasks), NULL, "list the tasks that the pack is made by", NULL},
     {"task", 0, CLI_TEXT, offsetof(pack_options, task), "PHASE:K", "run one of them", NULL},
     {"slurm", 0, CLI_FLAG, offsetof(pack_options, slurm), NULL, "print a script that has Slurm run them", NULL},
@@ -62,14 +61,14 @@ static void print_sizes(const pack_options *o, const fby_pack_info *info)
     cli_table_add(&table, cli_count(info->rows));
     cli_table_add(&table, "files");
     const uint64_t mean = info->files ? (info->rows + info->files - 1) / info->files : 0;
-    if (o->by && mean < info->rows_per_file)
+    if (o->opts.by && mean < info->rows_per_file)
         cli_table_addf(&table, "%s, of about %s row%s each", cli_count(info->files), cli_count(mean), mean == 1 ? "" : "s");
     else
         cli_table_addf(&table, "%s of %s rows, in batches of %s", cli_count(info->files), cli_count(info->rows_per_file),
                        cli_count(info->batch_rows));
-    if (o->by) {
+    if (o->opts.by) {
         cli_table_add(&table, "by");
-        cli_table_addf(&table, "%s, of %s value%s", cli_printable(o->by), cli_count(info->keys), info->keys == 1 ? "" : "s");
+        cli_table_addf(&table, "%s, of %s value%s", cli_printable(o->opts.by), cli_count(info->keys), info->keys == 1 ? "" : "s");
     }
     cli_table_add(&table, "source");
     cli_table_addf(&table, "%s, about %s in memory", cli_size(info->source_bytes), cli_size(info->decoded_bytes));
@@ -79,7 +78,7 @@ static void print_sizes(const pack_options *o, const fby_pack_info *info)
                        info->buckets == 1 ? "" : "s", o->to, cli_size(info->scratch_bytes));
     else
         cli_table_addf(&table, "%u", info->passes);
-    if (o->dry_run) {
+    if (o->opts.dry_run) {
         cli_table_add(&table, "size");
         cli_table_addf(&table, "about %s", cli_size(info->expected_bytes));
         cli_table_add(&table, "time");
@@ -108,14 +107,14 @@ static json_t *pack_json(const pack_options *o, const fby_pack_info *info, doubl
     json_t *bytes = info->expected_bytes ? json_integer((json_int_t)info->expected_bytes) : json_null();
     json_t *expected = info->expected_ns ? json_real(1e-9 * (double)info->expected_ns) : json_null();
     return json_pack("{s:s, s:s, s:o, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:b, s:b, s:s, s:o, s:o, s:o, s:o, s:o, s:f}",
-                     "command", "pack", "forebay", fby_version(), "to", cli_json_text(o->to), "dry_run", (int)o->dry_run, "rows",
+                     "command", "pack", "forebay", fby_version(), "to", cli_json_text(o->to), "dry_run", (int)o->opts.dry_run, "rows",
                      (json_int_t)info->rows, "files", (json_int_t)info->files, "rows_per_file", (json_int_t)info->rows_per_file, "batch",
                      (json_int_t)info->batch_rows, "source_bytes", (json_int_t)info->source_bytes, "decoded_bytes",
                      (json_int_t)info->decoded_bytes, "scratch_bytes", (json_int_t)info->scratch_bytes, "written_bytes",
                      (json_int_t)info->written_bytes, "passes", (int)info->passes, "buckets", (int)info->buckets, "resumed",
                      (int)info->resumed, "verified", (int)info->verified, "source_contents", info->contents, "rows_hash",
                      info->verified ? json_string(info->rows_hash) : json_null(), "expected_bytes", bytes, "expected_seconds", expected,
-                     "keys", o->by ? json_integer((json_int_t)info->keys) : json_null(), "note",
+                     "keys", o->opts.by ? json_integer((json_int_t)info->keys) : json_null(), "note",
                      *info->note ? cli_json_text(info->note) : json_null(), "seconds", seconds);
 }
 
@@ -155,10 +154,10 @@ static const char *unsupported_hint(const pack_options *o, const pack_progress *
 {
     if (o->outputs || is_doing(shown, "reading the key"))
         return NULL;
-    if (o->format == FBY_PACK_ARROW)
-        return o->by ? NULL : "--columns without it";
-    return o->by ? "another --by, if it is about the key; else --format arrow, or --columns without it"
-                 : "--format arrow, or --columns without it";
+    if (o->opts.format == FBY_PACK_ARROW)
+        return o->opts.by ? NULL : "--columns without it";
+    return o->opts.by ? "another --by, if it is about the key; else --format arrow, or --columns without it"
+                      : "--format arrow, or --columns without it";
 }
 
 /* Where another option than those of loading is the way out. */
@@ -179,34 +178,14 @@ int pack_error(const pack_options *o, const pack_progress *shown, const fby_erro
     case FBY_E_SCHEMA:
         if (!is_doing(shown, "comparing files"))
             return cli_library_error(err);
-        hint = o->units == FBY_PACK_UNITS_SAME ? "--units first, if both mean the same and it is about units; --columns without it; or "
-                                                 "--outputs FILE, a pipeline file with it"
-                                               : "--columns without it, or --outputs FILE, a pipeline file with it among its outputs";
+        hint = o->opts.units == FBY_PACK_UNITS_SAME
+                   ? "--units first, if both mean the same and it is about units; --columns without it; or "
+                     "--outputs FILE, a pipeline file with it"
+                   : "--columns without it, or --outputs FILE, a pipeline file with it among its outputs";
         break;
     default: return cli_library_error(err);
     }
     return cli_error(CLI_FAILED, hint, "%s", err->message);
-}
-
-static fby_pack_opts opts_of(const pack_options *o, pack_progress *shown)
-{
-    return (fby_pack_opts){.size = sizeof(fby_pack_opts),
-                           .shuffle = (fby_pack_shuffle)o->shuffle,
-                           .seed = o->seed,
-                           .format = (fby_pack_format)o->format,
-                           .codec = (fby_pack_codec)o->codec,
-                           .batch_rows = o->batch,
-                           .rows_per_file = o->rows_per_file,
-                           .by = o->by,
-                           .units = (fby_pack_units)o->units,
-                           .columns = o->columns.n ? (const char *const *)o->columns.items : NULL,
-                           .n_columns = o->columns.n,
-                           .memory_bytes = o->memory,
-                           .n_threads = o->threads > INT_MAX ? INT_MAX : (int)o->threads,
-                           .verify = o->verify,
-                           .dry_run = o->dry_run,
-                           .progress = show_progress,
-                           .progress_user = shown};
 }
 
 /* The pack, or one of its tasks. CLI_CONTINUE: there is text to be printed. */
@@ -226,9 +205,15 @@ static int make(fby_dataset *ds, const pack_options *o, const fby_pack_opts *opt
 static int pack(fby_dataset *ds, const pack_options *o, const fby_loader_opts *loader, const char *text)
 {
     pack_progress shown = {.doing = NULL};
-    fby_pack_opts opts = opts_of(o, &shown);
+    fby_pack_opts opts = o->opts;
     fby_pack_info info = {.size = sizeof info};
     double seconds;
+    opts.size = sizeof opts;
+    opts.columns = o->columns.n ? (const char *const *)o->columns.items : NULL;
+    opts.n_columns = o->columns.n;
+    opts.n_threads = o->threads > INT_MAX ? INT_MAX : (int)o->threads;
+    opts.progress = show_progress;
+    opts.progress_user = &shown;
     opts.loader = loader;
     opts.pipeline = text;
     if (o->tasks || o->slurm)
@@ -242,7 +227,7 @@ static int pack(fby_dataset *ds, const pack_options *o, const fby_loader_opts *l
         printf("%s of %s: done in %s\n", o->task, cli_printable(o->to), cli_seconds(seconds));
         return CLI_OK;
     }
-    if (o->dry_run)
+    if (o->opts.dry_run)
         printf("nothing was written; %s would hold:\n", cli_printable(o->to));
     else
         printf("packed %s rows into %s in %s%s\n", cli_count(info.rows), cli_printable(o->to), cli_seconds(seconds),
@@ -265,11 +250,11 @@ static int run(const cli_command *command, int argc, char **argv)
     int code = cli_args_parse(command, argc, argv, &o, &paths, &n_paths);
     if (code == CLI_CONTINUE && !o.to)
         code = cli_error(CLI_USAGE, "--to DIR", "pack: no folder to pack into");
-    if (code == CLI_CONTINUE && o.tasks + o.slurm + (o.task != NULL) + o.dry_run > 1)
+    if (code == CLI_CONTINUE && o.tasks + o.slurm + (o.task != NULL) + o.opts.dry_run > 1)
         code = cli_error(CLI_USAGE, NULL, "pack: --dry-run, --tasks, --task and --slurm are one at a time");
     if (code == CLI_CONTINUE && o.task)
         code = pack_read_task(&o);
-    o.source.memory = o.memory / 4; /* of opening; reading has what is packing's */
+    o.source.memory = o.opts.memory_bytes / 4; /* of opening; reading has what is packing's */
     if (code == CLI_CONTINUE && o.outputs && n_paths)
         code = cli_error(CLI_USAGE, "--set data.paths=…", "pack: --outputs is of the data that its file names, and no others");
     else if (code == CLI_CONTINUE && o.outputs && o.columns.n)

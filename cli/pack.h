@@ -5,15 +5,12 @@
 #include "cli.h"
 
 typedef struct pack_options {
-    const char *by, *to;
-    int shuffle; /* fby_pack_shuffle */
-    uint64_t seed, rows_per_file, batch, threads, memory;
-    int format; /* fby_pack_format */
-    int codec;  /* fby_pack_codec */
-    int units;  /* fby_pack_units */
+    fby_pack_opts opts; /* those that the library takes as they are given */
+    const char *to;
+    uint64_t threads;
     cli_list columns, set;
     const char *outputs, *split; /* a pipeline file, and what of it */
-    bool verify, dry_run, tasks, slurm;
+    bool tasks, slurm;
     const char *task;     /* "scatter:3" */
     fby_pack_phase phase; /* what that says */
     uint64_t k;

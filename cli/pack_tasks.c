@@ -90,7 +90,7 @@ static void print_job(const listing *l, fby_pack_phase phase, const char *after)
 static void print_script(const listing *l)
 {
     const pack_options *o = l->o;
-    const uint64_t memory = o->memory ? o->memory : (uint64_t)4 << 30;
+    const uint64_t memory = o->opts.memory_bytes ? o->opts.memory_bytes : (uint64_t)4 << 30;
     cli_text command = {0}, quoted = {0};
     cli_text_add(&command, "forebay pack");
     for (int i = 1; i < o->argc; i++)

@@ -267,12 +267,6 @@ static bool pads(const plan *found)
     return false;
 }
 
-static const char *shuffle_name(fby_shuffle_kind kind)
-{
-    static const char *const names[] = {"superbatch", "full", "block", "none"};
-    return (unsigned)kind < 4 ? names[kind] : "?";
-}
-
 static int print_text(fby_pipeline *p, const plan *found)
 {
     const fby_report *report = &found->report;
@@ -286,7 +280,7 @@ static int print_text(fby_pipeline *p, const plan *found)
     printf("  epoch       %s%s%s samples in %s %s of %s\n", found->split ? cli_printable(found->split) : "", found->split ? ": " : "",
            cli_count(fby_loader_sample_count(found->loader)), cli_count(batches), batches == 1 ? "batch" : "batches",
            cli_count(found->opts.batch_size));
-    printf("  order       shuffle %s, seed %llu, superbatch %s samples, %u stream%s\n", shuffle_name(found->opts.shuffle),
+    printf("  order       shuffle %s, seed %llu, superbatch %s samples, %u stream%s\n", cli_shuffle_name(found->opts.shuffle),
            (unsigned long long)found->opts.seed, cli_count(report->superbatch_samples), report->streams, report->streams == 1 ? "" : "s");
     printf("  memory      budget %s, at least %s; the limit is %s\n", cli_memory(report->budget_bytes),
            cli_memory(report->budget_minimum_bytes), report->memory_limit);
@@ -357,7 +351,7 @@ static int print_json(fby_pipeline *p, const plan *found)
                         json_pack("{s:I, s:I, s:I}", "samples", (json_int_t)fby_loader_sample_count(found->loader), "batches",
                                   (json_int_t)fby_loader_batch_count(found->loader), "batch_size", (json_int_t)found->opts.batch_size));
     json_object_set_new(root, "order",
-                        json_pack("{s:s, s:I, s:I, s:i}", "shuffle", shuffle_name(found->opts.shuffle), "seed",
+                        json_pack("{s:s, s:I, s:I, s:i}", "shuffle", cli_shuffle_name(found->opts.shuffle), "seed",
                                   (json_int_t)found->opts.seed, "superbatch_samples", (json_int_t)report->superbatch_samples, "streams",
                                   (int)report->streams));
     json_object_set_new(root, "budget",

@@ -5,9 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const cli_io_names[] = {"auto", "threads", "uring", "mmap", "null", NULL};
-const char *const cli_missing_names[] = {"error", "fill", NULL};
-
 static void show_progress(void *user, uint64_t done, uint64_t total, const char *what)
 {
     (void)user;

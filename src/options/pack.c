@@ -1,20 +1,21 @@
 /* Options of packing. */
+#include "options/options.h"
 #include "options/table.h"
 
 #include <forebay/pack.h>
 
 static const char *const SHUFFLE[] = {"full", "none", NULL};
-static const char *const FORMAT[] = {"arrow", "parquet", "hdf5", NULL};
+const char *const fby__pack_format_words[] = {"arrow", "parquet", "hdf5", NULL};
 static const char *const UNITS[] = {"same", "first", NULL};
-static const char *const CODEC[] = {"auto", "none", "lz4", "zstd", "snappy", "gzip", NULL};
+const char *const fby__pack_codec_words[] = {"auto", "none", "lz4", "zstd", "snappy", "gzip", NULL};
 
 #define STRUCT fby_pack_opts
 const fby_option fby__pack_table[] = {
     OPT_CHOICE("shuffle", shuffle, fby_pack_shuffle, IN_PYTHON, SHUFFLE, "full",
                "the order of the rows: all of them mixed, or as they are"),
     OPT_U64("seed", seed, IN_PYTHON, 0, "0", "of the shuffle"),
-    OPT_CHOICE("format", format, fby_pack_format, IN_PYTHON, FORMAT, "arrow", "of the files"),
-    OPT_CHOICE("codec", codec, fby_pack_codec, IN_PYTHON, CODEC, "auto",
+    OPT_CHOICE("format", format, fby_pack_format, IN_PYTHON, fby__pack_format_words, "arrow", "of the files"),
+    OPT_CHOICE("codec", codec, fby_pack_codec, IN_PYTHON, fby__pack_codec_words, "auto",
                "of the files; auto is none for Arrow and HDF5 and zstd for Parquet, snappy is for Parquet alone, gzip for HDF5 alone"),
     OPT_U64("batch", batch_rows, IN_PYTHON, 1, "about 4 MiB of them, at most 65,536", "rows of a record batch, row group or chunk"),
     OPT_U64("rows_per_file", rows_per_file, IN_PYTHON, 1, "about 256 MiB of them", "rows of a file"),

@@ -8,6 +8,7 @@
 #include "block/arrow.h"
 #include "budget/memory_limits.h"
 #include "dataset/dataset.h"
+#include "options/options.h"
 #include "pack/pack_impl.h"
 
 #include <math.h>
@@ -25,14 +26,12 @@
 #define TASK_MEMORY_BYTES ((uint64_t)4 << 30) /* of a task, if nothing is said: the same on every machine */
 #define MAX_FILES UINT64_C(10000000)
 
-static const char *const CODECS[] = {"auto", "none", "lz4", "zstd", "snappy", "gzip"};
 static const struct {
     fby__write_format format;
-    const char *name;
     fby_pack_codec codec; /* what auto is */
-} FORMATS[] = {[FBY_PACK_ARROW] = {FBY__WRITE_ARROW, "arrow", FBY_PACK_CODEC_NONE},
-               [FBY_PACK_PARQUET] = {FBY__WRITE_PARQUET, "parquet", FBY_PACK_CODEC_ZSTD},
-               [FBY_PACK_HDF5] = {FBY__WRITE_HDF5, "hdf5", FBY_PACK_CODEC_NONE}};
+} FORMATS[] = {[FBY_PACK_ARROW] = {FBY__WRITE_ARROW, FBY_PACK_CODEC_NONE},
+               [FBY_PACK_PARQUET] = {FBY__WRITE_PARQUET, FBY_PACK_CODEC_ZSTD},
+               [FBY_PACK_HDF5] = {FBY__WRITE_HDF5, FBY_PACK_CODEC_NONE}};
 
 /* ---- sizes ---- */
 
@@ -383,9 +382,9 @@ fby_status fby__pack_layout(fby__pack *p, fby_error *err)
     if (o->columns && p->pipeline)
         return fby__fail(err, FBY_E_ARG, "columns and outputs both say what is packed: give one of them");
     p->format = FORMATS[o->format].format;
-    p->extension = FORMATS[o->format].name;
+    p->extension = fby__pack_format_words[o->format];
     FBY__TRY(refuse_inside(p, err));
-    p->codec = CODECS[o->codec != FBY_PACK_CODEC_AUTO ? o->codec : FORMATS[o->format].codec];
+    p->codec = fby__pack_codec_words[o->codec != FBY_PACK_CODEC_AUTO ? o->codec : FORMATS[o->format].codec];
     p->rows = fby__pack_row_count(p);
     FBY__TRY(choose_memory(p, err));
     fby__pack_reader *reader;

@@ -34,7 +34,8 @@ static const cli_option options[] = {
     {"dry-run", 0, CLI_FLAG, offsetof(pack_options, opts.dry_run), NULL, "say sizes, passes and time, and leave nothing behind", NULL},
     {"tasks", 0, CLI_FLAG, offsetof(pack_options, tasks), NULL, "list the tasks that the pack is made by", NULL},
     {"task", 0, CLI_TEXT, offsetof(pack_options, task), "PHASE:K", "run one of them", NULL},
-    {"slurm", 0, CLI_FLAG, offsetof(pack_options, slurm), NULL, "print a script that has Slurm run them", NULL},
+    {"slurm", 0, CLI_FLAG, offsetof(pack_options, slurm), NULL, "plan the pack, and print a script that has Slurm run the other tasks",
+     NULL},
     CLI_SOURCE_OPTIONS(pack_options),
 };
 
@@ -207,7 +208,7 @@ static int pack(fby_dataset *ds, const pack_options *o, const fby_loader_opts *l
     pack_progress shown = {.doing = NULL};
     fby_pack_opts opts = o->opts;
     fby_pack_info info = {.size = sizeof info};
-    double seconds;
+    double seconds = 0;
     opts.size = sizeof opts;
     opts.columns = o->columns.n ? (const char *const *)o->columns.items : NULL;
     opts.n_columns = o->columns.n;
@@ -216,13 +217,13 @@ static int pack(fby_dataset *ds, const pack_options *o, const fby_loader_opts *l
     opts.progress_user = &shown;
     opts.loader = loader;
     opts.pipeline = text;
-    if (o->tasks || o->slurm)
-        return pack_list_tasks(ds, o, &opts);
-    const int code = make(ds, o, &opts, &info, &seconds);
+    const int code = o->tasks || o->slurm ? pack_list_tasks(ds, o, &opts, &info) : make(ds, o, &opts, &info, &seconds);
     if (code != CLI_CONTINUE)
         return code;
     if (!o->task || o->phase == FBY_PACK_PLAN || o->phase == FBY_PACK_FINISH)
         print_note(&info);
+    if (o->tasks || o->slurm)
+        return CLI_OK;
     if (o->task) {
         printf("%s of %s: done in %s\n", o->task, cli_printable(o->to), cli_seconds(seconds));
         return CLI_OK;
@@ -298,8 +299,9 @@ const cli_command cli_pack = {
         "On several machines: --tasks lists the tasks of the pack, in the order of its phases: plan, scatter, write, verify where it\n"
         "is asked for, finish. Those of a phase run anywhere and in any order, by --task, when those before it have ended. --memory\n"
         "is then a task's (default: 4GiB).\n"
-        "--slurm prints a script of sbatch calls, to which its arguments are handed on; mpirun -n N python -m forebay.mpi pack runs\n"
-        "the same tasks. --tasks --json: {command, forebay, to, tasks: [{phase, k, n, rows, bytes_in, bytes_out, inputs, outputs}]}.\n",
+        "--slurm runs plan and prints a script of sbatch calls, to which its arguments are handed on; mpirun -n N python -m\n"
+        "forebay.mpi pack runs the same tasks. --tasks --json: {command, forebay, to, tasks: [{phase, k, n, rows,\n"
+        "bytes_in, bytes_out, inputs, outputs}]}.\n",
     .options = options,
     .run = run,
 };

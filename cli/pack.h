@@ -29,11 +29,12 @@ typedef struct pack_progress {
 /** Prints it; returns the code to exit with. pack.c */
 int pack_error(const pack_options *o, const pack_progress *shown, const fby_error *err);
 
-/* pack_tasks.c. Each returns the code to exit with. */
+/* pack_tasks.c. Each returns the code to exit with, or CLI_CONTINUE when it has done what it says. */
 
-/** phase and k of `task`; CLI_CONTINUE when it names one. */
+/** phase and k of `task`. */
 int pack_read_task(pack_options *o);
-int pack_list_tasks(fby_dataset *ds, const pack_options *o, const fby_pack_opts *opts);
+/** Prints them, or with --slurm, once the plan is made, a script that runs the others; *info is of the plan. */
+int pack_list_tasks(fby_dataset *ds, const pack_options *o, const fby_pack_opts *opts, fby_pack_info *info);
 
 /* pack_pipeline.c */
 /** What --outputs says: opens it and packs what it gives. */

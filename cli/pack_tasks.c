@@ -101,9 +101,8 @@ static void print_script(const listing *l)
     cli_text_add_quoted(&quoted, cli_text_str(&command));
     printf("#!/bin/sh\n# Arguments are handed on to sbatch: --partition, --account, --time, --cpus-per-task.\nset -e\npack=%s\nmem=%lluM\n",
            cli_text_str(&quoted), (unsigned long long)((memory >> 20) + 256));
-    printf("eval \"$pack --task plan:0\"\n");
     const char *after = "";
-    for (size_t i = 1; i < l->n_phases; i++) { /* but for the plan */
+    for (size_t i = 1; i < l->n_phases; i++) { /* the plan is there */
         print_job(l, l->order[i], after);
         after = fby_pack_phase_name(l->order[i]);
     }
@@ -112,7 +111,7 @@ static void print_script(const listing *l)
     cli_text_free(&quoted);
 }
 
-int pack_list_tasks(fby_dataset *ds, const pack_options *o, const fby_pack_opts *opts)
+int pack_list_tasks(fby_dataset *ds, const pack_options *o, const fby_pack_opts *opts, fby_pack_info *info)
 {
     listing l = {.o = o};
     fby_error err = {0};
@@ -120,8 +119,12 @@ int pack_list_tasks(fby_dataset *ds, const pack_options *o, const fby_pack_opts 
     cli_table_init(&l.table, 6);
     for (int i = 0; i < 6; i++)
         cli_table_add(&l.table, (const char *const[]){"task", "rows", "reads", "from", "writes", "to"}[i]);
-    const fby_status status = fby_pack_tasks(ds, o->to, opts, add_task, &l, &err);
-    int code = CLI_OK;
+    /* A script has the numbers of tasks, which the plan decides; and so the key is read for it alone. */
+    fby_status status = o->slurm ? fby_pack_run_task(ds, o->to, opts, FBY_PACK_PLAN, 0, info, &err) : FBY_OK;
+    if (status == FBY_OK)
+        status = fby_pack_tasks(ds, o->to, opts, add_task, &l, &err);
+    cli_progress_end();
+    int code = CLI_CONTINUE;
     if (status != FBY_OK) {
         json_decref(l.tasks);
         code = pack_error(o, opts->progress_user, &err);

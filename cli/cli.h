@@ -183,6 +183,7 @@ typedef struct cli_source {
     bool stored_values;
     int missing_sources; /* fby_missing_sources */
     uint64_t memory;     /* of opening, and of what is read without a loader; 0 = half of what is free */
+    bool quarter;        /* that is a quarter of what --memory says */
     const char *table, *axis, *external;
     uint64_t axes;
     /* CSV: COLUMN=DTYPE each; owned */

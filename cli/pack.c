@@ -256,6 +256,7 @@ static int run(const cli_command *command, int argc, char **argv)
     if (code == CLI_CONTINUE && o.task)
         code = pack_read_task(&o);
     o.source.memory = o.opts.memory_bytes / 4; /* of opening; reading has what is packing's */
+    o.source.quarter = true;
     if (code == CLI_CONTINUE && o.outputs && n_paths)
         code = cli_error(CLI_USAGE, "--set data.paths=…", "pack: --outputs is of the data that its file names, and no others");
     else if (code == CLI_CONTINUE && o.outputs && o.columns.n)

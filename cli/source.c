@@ -175,9 +175,9 @@ static int open_paths(const cli_source *source, char *const *paths, size_t n_pat
     free((void *)external);
     free(dtypes);
     cli_progress_end();
-    if (status != FBY_OK)
-        return cli_library_error(&err);
-    return CLI_CONTINUE;
+    if (status == FBY_E_BUDGET && source->quarter)
+        return cli_error(CLI_FAILED, "a --memory of 4 times the last figure: opening has a quarter of it", "%s", err.message);
+    return status == FBY_OK ? CLI_CONTINUE : cli_library_error(&err);
 }
 
 int cli_source_use(const cli_source *source, char *const *paths, size_t n_paths, cli_use use, const void *values)

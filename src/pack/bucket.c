@@ -302,8 +302,8 @@ static fby_status load(bucket_source *s, uint64_t first, uint64_t n, uint64_t en
     s->base.lacks_memory = (double)(end - first) * row > 2 * room;
     if (s->base.lacks_memory)
         return fby__fail(err, FBY_E_BUDGET,
-                         "%llu rows of a batch take %.3g bytes, and a thread may have %.3g: ask for smaller batches, or raise memory",
-                         (unsigned long long)n, (double)n * row, room);
+                         "%llu rows of a batch take %.0f bytes, and may take %.0f: lower batch, or raise memory to %.0f bytes",
+                         (unsigned long long)n, (double)n * row, 2 * room, 1.05 * (double)n * row);
     if (fby__grow((void **)&s->runs, &s->cap_runs, end - first, sizeof *s->runs) != 0)
         return no_memory(err);
     for (uint64_t i = 0; i < end - first; i++)

@@ -16,6 +16,7 @@
 #include "read/arrow.h"
 #include "samples/samples.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -293,14 +294,34 @@ static fby_status open_pipeline(fby__pack_reader *r, uint64_t memory_bytes, fby_
     return find_schema(r, err);
 }
 
-/* A reader knows its share alone; what is raised is the memory of the pack. */
+/*
+ * A reader knows its share alone; what is raised is the memory of the pack. A loader names what would do for itself, and the first one has
+ * batches of few samples: those of the others take some MiB more.
+ */
 static fby_status in_memory_of_pack(const fby__pack_reader *r, fby_status status, fby_error *err)
 {
-    if (status != FBY_E_BUDGET || !err || r->shares <= 1)
+    const unsigned long long shares = r->shares;
+    if (status != FBY_E_BUDGET || !err || shares <= 1)
         return status;
-    fby__error_context(err, "a pack reads with one part in %llu of its memory: raise that to %llu times the figure that follows",
-                       (unsigned long long)r->shares, (unsigned long long)r->shares);
+    if (r->rows)
+        fby__error_context(err, "a pack reads with one part in %llu of its memory", shares);
+    else
+        fby__error_context(err, "a pack reads with one part in %llu of its memory: raise that to %llu times the figure that follows%s",
+                           shares, shares, r->p->row_bytes > 0 ? "" : ", and 32 MiB");
     return status;
+}
+
+/* That is enough for the rest of the pack, too. Rows that were measured may be larger than metadata say: texts in dictionaries. */
+static uint64_t enough(const void *user, uint64_t bytes, double row_bytes)
+{
+    const fby__pack_reader *r = user;
+    const double measured = r->p->row_bytes, more = row_bytes > 0 ? fmax(1, measured / row_bytes) : 1;
+    return fby__max_u64((uint64_t)((double)r->shares * (double)bytes * more), fby__pack_enough(r->p, fmax(measured, row_bytes)));
+}
+
+uint64_t fby__pack_reader_enough(const fby__pack_reader *r)
+{
+    return r->rows ? fby__arrow_reader_enough(r->rows) : fby__pack_enough(r->p, r->p->row_bytes);
 }
 
 static fby_status reader_new(fby__pack_reader **out, fby_error *err)
@@ -328,10 +349,11 @@ fby_status fby__pack_reader_open(const fby__pack *p, uint64_t memory_bytes, fby_
     FBY__TRY(reader_new(&r, err));
     r->p = p;
     r->shares = fby__div_up_u64(p->memory_bytes, fby__max_u64(memory_bytes, 1));
-    return opened(r,
-                  p->pipeline ? open_pipeline(r, memory_bytes, err)
-                              : fby__arrow_reader_open(p->ds, p->o->columns, p->o->n_columns, memory_bytes, &r->rows, err),
-                  out, err);
+    const fby_status status = p->pipeline ? open_pipeline(r, memory_bytes, err)
+                                          : fby__arrow_reader_open(p->ds, p->o->columns, p->o->n_columns, memory_bytes, &r->rows, err);
+    if (r->rows)
+        fby__arrow_reader_set_enough(r->rows, enough, r);
+    return opened(r, status, out, err);
 }
 
 fby_status fby__pack_reader_open_rows(fby_dataset *ds, const char *const *columns, size_t n, uint64_t memory_bytes, fby__pack_reader **out,

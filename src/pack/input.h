@@ -42,6 +42,8 @@ void fby__pack_reader_close(fby__pack_reader *r); /* NULL is fine */
 const struct ArrowSchema *fby__pack_reader_schema(const fby__pack_reader *r);
 /** A struct array, the caller's. */
 fby_status fby__pack_reader_block(fby__pack_reader *r, uint32_t block, struct ArrowArray *out, fby_error *err);
+/** The memory of the pack that would do, as far as that is known. */
+uint64_t fby__pack_reader_enough(const fby__pack_reader *r);
 /** Did the block fail for want of memory? With more of it, it would have been read. */
 bool fby__pack_reader_lacks_room(const fby__pack_reader *r);
 

@@ -81,54 +81,111 @@ static uint64_t group_chunks(const fby__pack *p)
     return n;
 }
 
-static uint64_t default_rows_per_file(const fby__pack *p, double row_bytes)
+static uint64_t default_rows_per_file(const fby__pack *p, double row_bytes, uint64_t batch_rows)
 {
-    const uint64_t batches = 1 + (uint64_t)(FILE_BYTES / (row_bytes * (double)p->batch_rows)), chunks = group_chunks(p);
-    return p->batch_rows * (chunks ? fby__max_u64(1, fby__min_u64(batches, FILE_CHUNKS / chunks)) : batches);
+    const uint64_t batches = 1 + (uint64_t)(FILE_BYTES / (row_bytes * (double)batch_rows)), chunks = group_chunks(p);
+    return batch_rows * (chunks ? fby__max_u64(1, fby__min_u64(batches, FILE_CHUNKS / chunks)) : batches);
 }
 
-static fby_status choose_sizes(fby__pack *p, fby_error *err)
+/* Of rows of so many bytes. */
+static void choose_sizes(const fby__pack *p, double row_bytes, uint64_t *batch_rows, uint64_t *rows_per_file)
 {
     const fby_pack_opts *o = p->o;
-    const double row = p->row_bytes > 0.125 ? p->row_bytes : 0.125;
-    p->batch_rows = o->batch_rows;
-    if (!p->batch_rows) {
-        p->batch_rows = fby__min_u64(power_of_two_below(BATCH_BYTES / row), MAX_BATCH_ROWS);
+    const double row = row_bytes > 0.125 ? row_bytes : 0.125;
+    *batch_rows = o->batch_rows;
+    if (!*batch_rows) {
+        *batch_rows = fby__min_u64(power_of_two_below(BATCH_BYTES / row), MAX_BATCH_ROWS);
         if (o->rows_per_file) /* batches of one size */
-            p->batch_rows = fby__div_up_u64(o->rows_per_file, fby__div_up_u64(o->rows_per_file, p->batch_rows));
+            *batch_rows = fby__div_up_u64(o->rows_per_file, fby__div_up_u64(o->rows_per_file, *batch_rows));
     }
-    if (p->batch_rows > INT32_MAX)
-        return fby__fail(err, FBY_E_ARG, "batch of %llu rows: at most 2^31 - 1 fit", (unsigned long long)p->batch_rows);
-    p->rows_per_file = o->rows_per_file;
-    if (!p->rows_per_file)
-        p->rows_per_file = default_rows_per_file(p, row);
-    return FBY_OK;
+    *rows_per_file = o->rows_per_file ? o->rows_per_file : default_rows_per_file(p, row, *batch_rows);
 }
 
-static uint64_t file_groups(const fby__pack *p) { return fby__div_up_u64(fby__min_u64(p->rows, p->rows_per_file), p->batch_rows); }
+/* Row groups of a file. */
+static uint64_t file_groups(const fby__pack *p, uint64_t batch_rows, uint64_t rows_per_file)
+{
+    return fby__div_up_u64(fby__min_u64(p->rows, rows_per_file), batch_rows);
+}
 
 uint64_t fby__pack_files_at_once(const fby__pack *p)
 {
-    const uint64_t chunks = group_chunks(p) * file_groups(p);
+    const uint64_t chunks = group_chunks(p) * file_groups(p, p->batch_rows, p->rows_per_file);
     return chunks ? fby__max_u64(1, FILE_CHUNKS / chunks) : UINT64_MAX;
 }
 
-/* Each worker writes a file, whose metadata grow with it. */
-static fby_status leave_room_for_metadata(fby__pack *p, fby_error *err)
+/* ---- memory that would do ---- */
+
+/* A batch of a bucket, whose rows lie there with their places. */
+static double batch_bytes(const fby__pack *p, double row_bytes, uint64_t batch_rows, uint64_t rows_per_file)
 {
-    const uint64_t groups = file_groups(p), chunks = group_chunks(p);
+    const bool scattered = p->o->shuffle == FBY_PACK_SHUFFLE_FULL || p->o->by;
+    const uint64_t rows = fby__min_u64(p->rows, fby__min_u64(batch_rows, rows_per_file));
+    return scattered ? (double)rows * (row_bytes + FBY__PACK_BUCKET_ROW_BYTES) : 0;
+}
+
+uint64_t fby__pack_enough(const fby__pack *p, double row_bytes)
+{
+    uint64_t batch_rows, rows_per_file;
+    choose_sizes(p, row_bytes, &batch_rows, &rows_per_file);
+    const double metadata = (double)group_chunks(p) * (double)file_groups(p, batch_rows, rows_per_file) * CHUNK_BYTES;
+    const double batch = batch_bytes(p, row_bytes, batch_rows, rows_per_file), task = fby__pack_task_bytes_for(p->rows, row_bytes);
+    const double most = fmax(fmax(4 * (metadata - METADATA_BYTES), 1.05 * batch), fmax(task, LEAST_MEMORY_BYTES));
+    return most < 0x1p62 ? (uint64_t)most : UINT64_C(1) << 62;
+}
+
+static fby_status refuse(const fby__pack *p, const fby__pack_reader *reader, const char *what, fby_error *err)
+{
+    const uint64_t bytes = fby__pack_reader_enough(reader);
+    return fby__fail(err, FBY_E_BUDGET, "%s raise memory from %llu to %llu bytes (%.1f MiB)", what, (unsigned long long)p->memory_bytes,
+                     (unsigned long long)bytes, (double)bytes / (1 << 20));
+}
+
+static fby_status check_batch(const fby__pack *p, const fby__pack_reader *reader, fby_error *err)
+{
+    char what[160];
+    const double bytes = batch_bytes(p, p->row_bytes, p->batch_rows, p->rows_per_file);
+    if (p->batch_rows > INT32_MAX)
+        return fby__fail(err, FBY_E_ARG, "batch of %llu rows: at most 2^31 - 1 fit", (unsigned long long)p->batch_rows);
+    if (bytes <= (double)p->memory_bytes)
+        return FBY_OK;
+    (void)snprintf(what, sizeof what, "a batch of %llu rows takes about %.0f MiB; lower batch, or",
+                   (unsigned long long)fby__min_u64(p->batch_rows, p->rows), bytes / (1 << 20));
+    return refuse(p, reader, what, err);
+}
+
+/* Each worker writes a file, whose metadata grow with it. */
+static fby_status leave_room_for_metadata(fby__pack *p, const fby__pack_reader *reader, fby_error *err)
+{
+    char what[300];
+    const uint64_t groups = file_groups(p, p->batch_rows, p->rows_per_file), chunks = group_chunks(p);
     const uint64_t room = p->memory_bytes / 4 + METADATA_BYTES, most = room / CHUNK_BYTES;
     if (chunks == 0 || groups <= most / chunks / p->n_workers)
         return FBY_OK;
     p->n_workers = (uint32_t)fby__max_u64(1, most / chunks / groups);
     if (groups <= most / chunks)
         return FBY_OK;
-    return fby__fail(
-        err, FBY_E_BUDGET,
+    (void)snprintf(
+        what, sizeof what,
         "a file of %llu row groups, of %llu columns each: what Parquet's footer says of them takes about %llu MiB until the file "
-        "is written, and may take %llu: raise batch, lower rows_per_file, or raise the memory",
+        "is written, and may take %llu; raise batch, lower rows_per_file, or",
         (unsigned long long)groups, (unsigned long long)chunks, (unsigned long long)(groups * chunks * CHUNK_BYTES >> 20),
         (unsigned long long)(room >> 20));
+    return refuse(p, reader, what, err);
+}
+
+static double bucket_count(const fby__pack *p) { return fby__pack_buckets_for(p->rows, p->row_bytes, p->memory_bytes / p->n_workers); }
+
+/* There are fewer, and larger ones, where fewer threads share the memory. */
+static fby_status leave_room_for_buckets(fby__pack *p, const fby__pack_reader *reader, fby_error *err)
+{
+    char what[160];
+    while (p->n_workers > 1 && bucket_count(p) > FBY__PACK_BUCKETS)
+        p->n_workers--;
+    if (bucket_count(p) <= FBY__PACK_BUCKETS)
+        return FBY_OK;
+    (void)snprintf(what, sizeof what, "%.3g rows of about %.3g bytes need more than %u buckets:", (double)p->rows, p->row_bytes,
+                   FBY__PACK_BUCKETS);
+    return refuse(p, reader, what, err);
 }
 
 /* Of a key, its values are known by now. */
@@ -276,11 +333,8 @@ fby_status fby__pack_cut(fby__pack *p, uint32_t n_buckets, fby_error *err)
 static fby_status choose_tasks(fby__pack *p, fby_error *err)
 {
     const uint64_t task_bytes = p->memory_bytes / p->n_workers;
-    const double buckets = fby__pack_buckets_for(p->rows, p->row_bytes, task_bytes), least = p->n_workers;
+    const double buckets = bucket_count(p), least = p->n_workers;
     const double scatters = fby__pack_scatters_for(p->rows, p->row_bytes, task_bytes), most = fby__pack_block_count(p);
-    if (buckets > FBY__PACK_BUCKETS)
-        return fby__fail(err, FBY_E_BUDGET, "%.3g rows of about %.3g bytes would need more than %u buckets with this memory: raise it",
-                         (double)p->rows, p->row_bytes, FBY__PACK_BUCKETS);
     p->cuts.n = (uint32_t)fmax(1, fmin(fmax(scatters, least), most));
     if (p->o->by) {
         p->cuts.n = (uint32_t)power_of_two_below(p->cuts.n);
@@ -398,11 +452,14 @@ fby_status fby__pack_layout(fby__pack *p, fby_error *err)
         status = fby__writer_check(p->format, &p->schema, &(fby__write_options){.codec = p->codec}, err);
     if (status == FBY_OK)
         status = measure(p, reader, err);
+    choose_sizes(p, p->row_bytes, &p->batch_rows, &p->rows_per_file);
+    if (status == FBY_OK)
+        status = check_batch(p, reader, err);
+    if (status == FBY_OK)
+        status = leave_room_for_metadata(p, reader, err);
+    if (status == FBY_OK)
+        status = leave_room_for_buckets(p, reader, err);
     fby__pack_reader_close(reader);
-    if (status == FBY_OK)
-        status = choose_sizes(p, err);
-    if (status == FBY_OK)
-        status = leave_room_for_metadata(p, err);
     return status == FBY_OK ? choose_tasks(p, err) : status;
 }
 

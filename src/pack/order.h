@@ -37,13 +37,16 @@ uint64_t fby__pack_bucket_begin(const fby__pack_order *order, uint32_t k, uint32
 
 /* ---- how many tasks ---- */
 
-#define FBY__PACK_BUCKETS 65536u /* at most */
+#define FBY__PACK_BUCKETS 65536u        /* at most */
+#define FBY__PACK_BUCKET_ROW_BYTES 20.0 /* where a row of a bucket lies, and where it goes */
 
 /**
  * How many buckets and scatter tasks there are for rows of about row_bytes in memory, when a task may hold task_bytes: half of it is a bucket,
  * with a quarter to spare, since rows vary; a quarter is rows on their way. Nothing of the machine. Both at least 1; as numbers that may be too large.
  */
 double fby__pack_buckets_for(uint64_t rows, double row_bytes, uint64_t task_bytes);
+/** What a task has to hold so that there are no more than FBY__PACK_BUCKETS. */
+double fby__pack_task_bytes_for(uint64_t rows, double row_bytes);
 double fby__pack_scatters_for(uint64_t rows, double row_bytes, uint64_t task_bytes);
 
 #endif

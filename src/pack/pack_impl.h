@@ -153,6 +153,8 @@ uint32_t fby__pack_bucket_at(const fby__pack *p, uint64_t destination);
 uint64_t fby__pack_file_begin(const fby__pack *p, uint64_t file);
 /** The files [*out_first, *out_last) of write task k. */
 void fby__pack_write_files(const fby__pack *p, uint64_t k, uint64_t *out_first, uint64_t *out_last);
+/** Memory that would do for rows of about so many bytes, beside what reading the source takes, as far as that is known. */
+uint64_t fby__pack_enough(const fby__pack *p, double row_bytes);
 /** How many files of the pack may be open together for what their metadata take; at least 1. */
 uint64_t fby__pack_files_at_once(const fby__pack *p);
 /** A name that needs no memory: without, a file that is there would not be. */

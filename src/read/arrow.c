@@ -14,6 +14,7 @@
 #include "budget/memory_limits.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,6 +39,8 @@ typedef struct fby__arrow_reader {
     uint32_t next_block;
     int n_threads;
     fby__account *account; /* owned */
+    uint64_t (*enough)(const void *user, uint64_t bytes, double row_bytes);
+    const void *enough_user;
     fby__reader reader;
     fby__read read;          /* of the block at hand, as all below */
     column *columns;         /* owned */
@@ -183,6 +186,104 @@ static const char *name(const fby__read_task *task) { return stream_of(task->rea
 
 static const fby__read_shape FIELDS = {choose, most_tasks, cut, decode, name};
 
+/* ---- how much memory would do ---- */
+
+/*
+ * A block for which there is no room says what was missing up to the column where that was found. What all of them need, and the next blocks,
+ * is told from metadata, so that whoever raises the memory does so once.
+ */
+typedef struct need {
+    double stored, decoded, scratch; /* bytes: scratch of one thread */
+    bool is_shared;                  /* chunks are kept for other blocks */
+} need;
+
+/* Of a value in an array; 0: of text, which may have any number. */
+static uint32_t value_bytes(const fby_field *f)
+{
+    switch (f->kind) {
+    case FBY_KIND_STRING:
+    case FBY_KIND_BINARY: return 0;
+    case FBY_KIND_DECIMAL: return f->precision > 38 ? 32 : 16;
+    case FBY_KIND_FIXED_BINARY:
+    case FBY_KIND_INTERVAL: return (uint32_t)f->byte_width;
+    default: return (uint32_t)fby_dtype_bytes(f->dtype);
+    }
+}
+
+static void add_leaf(const fby__table *table, const fby__block *block, uint32_t leaf, need *out)
+{
+    fby__leaf_bounds at;
+    const fby__schema *schema = table->schema;
+    const uint32_t field = schema->leaves[leaf].field, width = value_bytes(&schema->fields[field]);
+    table->ops->leaf_bounds(table, block->group, block->row_begin, block->row_end, leaf, &at);
+    const double n = (double)at.n_values, rows = (double)(block->row_end - block->row_begin);
+    out->stored += (double)at.compressed_bytes;
+    out->decoded += n / 8 + (width ? n * width : (double)at.uncompressed_bytes + 8 * n);
+    if (schema->leaves[leaf].max_rep)
+        out->decoded += 2 * n; /* levels */
+    for (uint32_t up = schema->nodes[field].parent; up != 0; up = schema->nodes[up].parent)
+        if (schema->fields[up].kind == FBY_KIND_LIST || schema->fields[up].kind == FBY_KIND_MAP)
+            out->decoded += 8 * (schema->nodes[up].parent ? n : rows); /* offsets */
+    out->scratch = fmax(out->scratch, (double)at.scratch_bytes);
+    out->is_shared |= at.shared_bytes > 0;
+}
+
+/* *row_bytes: decoded. */
+static double block_bytes(const stream *s, uint32_t b, double *row_bytes)
+{
+    const fby__block *block = fby__dataset_block(s->ds, b);
+    fby__table *table;
+    const char *constant;
+    need sum = {0};
+    uint32_t hint = 0;
+    *row_bytes = 0;
+    if (fby__dataset_table(s->ds, block->file, &table, NULL) != FBY_OK)
+        return 0; /* reading it says so */
+    for (uint32_t i = 0; i < s->n_columns; i++) {
+        const fby_field *field = fby__dataset_file_field(s->ds, block->file, table->schema, s->numbers[i], &hint, &constant);
+        const fby__schema_node *node = field ? &table->schema->nodes[field - table->schema->fields] : NULL;
+        for (uint32_t k = 0; node && k < node->n_leaves; k++)
+            add_leaf(table, block, node->first_leaf + k, &sum);
+    }
+    fby__table_unref(table);
+    *row_bytes = sum.decoded / (double)(block->row_end - block->row_begin);
+    const double threads = fmin(fmin(s->n_threads, s->n_columns), 1 + sum.stored / BYTES_PER_THREAD);
+    const double all = sum.stored + sum.decoded + threads * (sum.scratch + FBY__READ_STEP_BYTES);
+    return sum.is_shared ? all + fmin(all / 3, STORE_BYTES) : all;
+}
+
+/* Of the blocks that are largest in the file and in rows, and of the one at hand: where that needs more than metadata say, so may the others. */
+static uint64_t enough_of(const stream *s, uint64_t least_bytes)
+{
+    const fby__block *all = fby__dataset_block(s->ds, 0), *stored = all, *rows = all;
+    double row_bytes = 0, row = 0;
+    for (uint32_t b = 0; b < fby__dataset_block_count(s->ds); b++) {
+        stored = all[b].stored_bytes > stored->stored_bytes ? &all[b] : stored;
+        rows = all[b].row_end - all[b].row_begin > rows->row_end - rows->row_begin ? &all[b] : rows;
+    }
+    const double own = block_bytes(s, s->read.block, &row_bytes), more = own > 0 ? fmax(1, (double)least_bytes / own) : 1;
+    double most = own;
+    for (int i = 0; i < 2; i++) {
+        most = fmax(most, block_bytes(s, (uint32_t)((i ? rows : stored) - all), &row));
+        row_bytes = fmax(row_bytes, row);
+    }
+    const uint64_t bytes = fby__account_enough(fby__max_u64(least_bytes, most * more < 0x1p62 ? (uint64_t)(most * more) : 0));
+    return s->enough ? s->enough(s->enough_user, bytes, row_bytes) : bytes;
+}
+
+static uint64_t enough(const fby__reader *reader, uint64_t least_bytes)
+{
+    return enough_of(FBY__TASK_OWNER(reader, const stream, reader), least_bytes);
+}
+
+uint64_t fby__arrow_reader_enough(const stream *s) { return enough_of(s, 0); }
+
+void fby__arrow_reader_set_enough(stream *s, uint64_t (*of_all)(const void *user, uint64_t bytes, double row_bytes), const void *user)
+{
+    s->enough = of_all;
+    s->enough_user = user;
+}
+
 /* ---- the sink: one struct array a block ---- */
 
 static fby_status reserve(fby__read *read, fby_error *err)
@@ -312,7 +413,7 @@ static fby_status open_reader(stream *s, uint64_t memory_bytes, fby_error *err)
     FBY__TRY(memory_bytes ? fby__account_open_asked(memory_bytes, &s->account, err) : fby__dataset_account(s->ds, &s->account, err));
     fby__account_stats has;
     fby__account_stats_of(s->account, &has);
-    s->reader = (fby__reader){.ds = s->ds, .n_workers = s->n_threads, .account = s->account, .shape = &FIELDS};
+    s->reader = (fby__reader){.ds = s->ds, .n_workers = s->n_threads, .account = s->account, .enough = enough, .shape = &FIELDS};
     FBY__TRY(fby__chunk_store_create((size_t)fby__min_u64(STORE_BYTES, has.limit_bytes / 4), s->account, &s->reader.store, err));
     FBY__TRY(fby__reader_open(&s->reader, err));
     FBY__TRY(fby__read_init(&s->read, &s->reader, err));

@@ -10,7 +10,6 @@
 #include <assert.h>
 #include <stdio.h>
 
-#define STEP_BYTES ((size_t)1 << 20) /* asked of the account at once */
 #define MIB(x) ((double)(x) / (1u << 20))
 
 static bool room_for_scratch(fby__allowance *allowance, size_t bytes);
@@ -27,7 +26,7 @@ fby_status fby__reader_open(fby__reader *r, fby_error *err)
         return fby__fail_nomem(err, "a reader");
     for (int i = 0; !r->shares_workers_of && i < r->n_workers; i++) {
         fby__read_worker *w = &r->workers[i];
-        fby__account_allowance_init(&w->own, r->account, STEP_BYTES);
+        fby__account_allowance_init(&w->own, r->account, FBY__READ_STEP_BYTES);
         w->own.charged_bytes = w->own.allowance.left = r->reserved_bytes;
         if (r->asks_sink)
             w->own.allowance.more = room_for_scratch;
@@ -231,7 +230,7 @@ static void settle(const fby__reader *r, int worker)
 {
     fby__read_worker *w = &r->workers[worker];
     const size_t scratch = fby__scratch_bytes(&w->scratch),
-                 keeps = fby__max_u64(scratch + (r->asks_sink ? 0 : STEP_BYTES), r->reserved_bytes);
+                 keeps = fby__max_u64(scratch + (r->asks_sink ? 0 : FBY__READ_STEP_BYTES), r->reserved_bytes);
     if (w->own.charged_bytes > keeps) {
         fby__account_discharge(r->account, w->own.charged_bytes - keeps);
         w->own.charged_bytes = keeps;

@@ -4,6 +4,8 @@
 
 #include "read/read.h"
 
+#define FBY__READ_STEP_BYTES ((size_t)1 << 20) /* that each thread asks of the account at once */
+
 /** What becomes of the other tasks of a read: for want of room they go on, so that what all of them need is known. */
 typedef enum fby__read_failure { FBY__READ_GOES_ON, FBY__READ_LACKS_ROOM, FBY__READ_STOPS } fby__read_failure;
 

@@ -100,12 +100,27 @@ static void segments_are_a_mebibyte_up_to_the_sizes_that_the_documentation_names
     }
 }
 
+/* What a refusal names. */
+static void the_memory_of_a_task_that_is_named_has_few_enough_buckets(void **state)
+{
+    (void)state;
+    for (uint64_t rows = 1; rows < UINT64_C(100000000000000); rows *= 7)
+        for (double row_bytes = 0.125; row_bytes < 1e6; row_bytes *= 11) {
+            const double bytes = fby__pack_task_bytes_for(rows, row_bytes);
+            if (bytes < (double)((uint64_t)16 << 20))
+                continue;
+            assert_true(fby__pack_buckets_for(rows, row_bytes, (uint64_t)bytes) <= FBY__PACK_BUCKETS);
+            assert_true(fby__pack_buckets_for(rows, row_bytes, (uint64_t)(0.99 * bytes)) > FBY__PACK_BUCKETS);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_file_is_written_by_one_task),
         cmocka_unit_test(ten_terabytes_are_a_thousand_tasks_that_know_little_and_open_one_file),
         cmocka_unit_test(segments_are_a_mebibyte_up_to_the_sizes_that_the_documentation_names),
+        cmocka_unit_test(the_memory_of_a_task_that_is_named_has_few_enough_buckets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

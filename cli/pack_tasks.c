@@ -91,7 +91,7 @@ static void print_script(const listing *l)
 {
     const pack_options *o = l->o;
     const uint64_t memory = o->opts.memory_bytes ? o->opts.memory_bytes : (uint64_t)4 << 30;
-    cli_text command = {0}, quoted = {0};
+    cli_text command = {0}, quoted = {0}, to = {0};
     cli_text_add(&command, "forebay pack");
     for (int i = 1; i < o->argc; i++)
         if (strcmp(o->argv[i], "--slurm") != 0) {
@@ -101,6 +101,9 @@ static void print_script(const listing *l)
     cli_text_add_quoted(&quoted, cli_text_str(&command));
     printf("#!/bin/sh\n# Arguments are handed on to sbatch: --partition, --account, --time, --cpus-per-task.\nset -e\npack=%s\nmem=%lluM\n",
            cli_text_str(&quoted), (unsigned long long)((memory >> 20) + 256));
+    cli_text_add_quoted(&to, o->to); /* jobs that wait for each other are a bad place to find out */
+    printf("plan=%s/.forebay-pack/plan\n[ -f \"$plan\" ] || { echo \"$plan is gone: print this script again\" >&2; exit 1; }\n",
+           cli_text_str(&to));
     const char *after = "";
     for (size_t i = 1; i < l->n_phases; i++) { /* the plan is there */
         print_job(l, l->order[i], after);
@@ -109,6 +112,7 @@ static void print_script(const listing *l)
     printf("echo \"job $finish ends it\"\n");
     cli_text_free(&command);
     cli_text_free(&quoted);
+    cli_text_free(&to);
 }
 
 int pack_list_tasks(fby_dataset *ds, const pack_options *o, const fby_pack_opts *opts, fby_pack_info *info)

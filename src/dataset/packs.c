@@ -4,6 +4,8 @@
  */
 #include "dataset/dataset_impl.h"
 
+#include "base/cancel.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_LINES = 1 << 20 }; /* or parts of them, that are looked at */
+enum { MOST_LINES = 1 << 20, LINES_AT_ONCE = 1 << 12 }; /* or parts of them: that are looked at, and between two looks at the token */
 
 /* What a manifest says. */
 typedef struct stated {
@@ -43,16 +45,14 @@ static void read_number(const char *line, const char *name, uint64_t *out)
         *out = number;
 }
 
-/* False: it is none, or none that is known. A link is not followed, and a pipe not waited for. */
-static bool read_manifest(const char *path, stated *out)
+/* Members come in the order of provenance.c: what follows these is not read. */
+static fby_status read_members(FILE *f, stated *out, fby_error *err)
 {
-    struct stat st;
     char line[64];
     bool begins = true;
-    *out = (stated){0};
-    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    FILE *f = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? fdopen(fd, "r") : NULL;
-    for (int n = 0; f && n < MOST_LINES && fgets(line, sizeof line, f); n++) {
+    for (int n = 0; n < MOST_LINES && !out->rows_per_file && fgets(line, sizeof line, f); n++) {
+        if (n % LINES_AT_ONCE == 0)
+            FBY__TRY(fby__cancel_check(err));
         if (begins) {
             read_number(line, "  \"pack\": ", &out->pack);
             read_number(line, "  \"rows\": ", &out->rows);
@@ -62,11 +62,31 @@ static bool read_manifest(const char *path, stated *out)
         }
         begins = strchr(line, '\n');
     }
+    return FBY_OK;
+}
+
+/* Of zeros: it is none, or none that is known. A link is not followed, and a pipe not waited for. */
+static fby_status read_manifest(const char *path, stated *out, fby_error *err)
+{
+    struct stat st;
+    *out = (stated){0};
+    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 && (errno == ENOENT || errno == ELOOP || errno == ENXIO))
+        return FBY_OK;
+    FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
+    fby_status status = f ? FBY_OK : fby__fail_errno(err, errno, "cannot read '%s', which says what the pack in its folder holds", path);
+    if (status == FBY_OK && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+        status = read_members(f, out, err);
+        if (status == FBY_OK && ferror(f))
+            status = fby__fail_errno(err, errno, "cannot read '%s', which says what the pack in its folder holds", path);
+    }
     if (f)
         (void)fclose(f); /* it was only read */
     else if (fd >= 0)
         (void)close(fd);
-    return out->pack == 1 && out->files && out->rows_per_file;
+    if (out->pack != 1 || !out->files)
+        *out = (stated){0};
+    return status;
 }
 
 static bool is_of(const fby__packed *p, const fby__dataset_file *file)
@@ -89,7 +109,10 @@ static fby_status check(const fby_dataset *ds, const fby__packed *p, fby_error *
 {
     stated s;
     char odd[300] = "";
-    if (p->files == 0 || !read_manifest(p->manifest, &s) || (p->files < s.files && !p->whole) || (p->files == s.files && p->rows == s.rows))
+    if (p->files == 0)
+        return FBY_OK;
+    FBY__TRY(read_manifest(p->manifest, &s, err));
+    if (!s.rows_per_file || (p->files < s.files && !p->whole) || (p->files == s.files && p->rows == s.rows))
         return FBY_OK;
     const fby__dataset_file *file = p->files == s.files ? find_odd(ds, p, &s) : NULL;
     if (file)
@@ -112,7 +135,7 @@ fby_status fby__packs_check(const fby_dataset *ds, fby__packed *packs, fby_error
         if (!at || !is_of(at, &ds->files[i]))
             for (at = packs; at && !is_of(at, &ds->files[i]);)
                 at = at->next;
-        if (at) {
+        if (at && (at->whole || strncmp(fby__path_base(ds->files[i].path), "part-", 5) == 0)) { /* a pattern may name other files, too */
             at->files++;
             at->rows += ds->files[i].rows;
         }

@@ -52,6 +52,10 @@ def test_the_script_for_slurm_runs_all_tasks_in_dependent_jobs(source, tmp_path,
     assert ran.returncode == 0, ran.stderr + "".join(p.read_text() for p in (tmp_path / "jobs").glob("*.log"))
     assert (tmp_path / "jobs/partitions").read_text().split() == ["--partition=cpu"] * 3
     assert contents(folder) == whole
+    shutil.rmtree(folder)
+    again = run(["sh", "-s"], input=script.stdout, env=environment)
+    assert again.returncode == 1 and again.stderr == f"{folder}/.forebay-pack/plan is gone: print this script again\n"
+    assert (tmp_path / "jobs/partitions").read_text().split() == ["--partition=cpu"] * 3  # nothing was queued
 
 
 # ---- MPI ----

@@ -271,6 +271,15 @@ def test_files_that_a_pack_lacks_or_has_beyond_its_own_are_refused_with_their_nu
         fb.open(tmp_path)
 
 
+def test_other_files_beside_those_of_a_pack_are_not_counted_where_a_pattern_names_them(tmp_path):
+    out, other = packed(tmp_path)
+    shutil.copy(other / "part-00000.arrow", out / "mine-0.arrow")
+    assert len(fb.open({"a": out / "part-0000[0-2]*", "b": out / "mine-*"})) == 1_200
+    assert len(fb.open([out / "part-*", out / "mine-*"])) == 1_300
+    with pytest.raises(fb.FormatError, match="there are 1300 rows in 5 files"):
+        fb.open(out)
+
+
 LATER = '{\n  "pack": 2,\n  "rows": 1,\n  "files": 1,\n  "rows_per_file": 1,\n}'
 
 

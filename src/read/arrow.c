@@ -29,6 +29,13 @@ typedef struct column {
     size_t first_source;
 } column;
 
+/* What metadata say of the blocks: bytes to read the one at hand, and the largest, and of a decoded row. */
+typedef struct estimate {
+    bool known;
+    uint32_t block;
+    double own, most, row_bytes;
+} estimate;
+
 typedef struct fby__arrow_reader {
     fby_dataset *ds; /* a reference */
     uint32_t n_columns;
@@ -41,6 +48,7 @@ typedef struct fby__arrow_reader {
     fby__account *account; /* owned */
     uint64_t (*enough)(const void *user, uint64_t bytes, double row_bytes);
     const void *enough_user;
+    estimate estimate; /* under the reader's lock */
     fby__reader reader;
     fby__read read;          /* of the block at hand, as all below */
     column *columns;         /* owned */
@@ -252,31 +260,47 @@ static double block_bytes(const stream *s, uint32_t b, double *row_bytes)
     return sum.is_shared ? all + fmin(all / 3, STORE_BYTES) : all;
 }
 
-/* Of the blocks that are largest in the file and in rows, and of the one at hand: where that needs more than metadata say, so may the others. */
-static uint64_t enough_of(const stream *s, uint64_t least_bytes)
+/* Of the blocks that are largest in the file and in rows, and of the one at hand. */
+static estimate make_estimate(const stream *s)
 {
     const fby__block *all = fby__dataset_block(s->ds, 0), *stored = all, *rows = all;
-    double row_bytes = 0, row = 0;
+    estimate e = {.known = true, .block = s->read.block};
     for (uint32_t b = 0; b < fby__dataset_block_count(s->ds); b++) {
         stored = all[b].stored_bytes > stored->stored_bytes ? &all[b] : stored;
         rows = all[b].row_end - all[b].row_begin > rows->row_end - rows->row_begin ? &all[b] : rows;
     }
-    const double own = block_bytes(s, s->read.block, &row_bytes), more = own > 0 ? fmax(1, (double)least_bytes / own) : 1;
-    double most = own;
+    e.most = e.own = block_bytes(s, e.block, &e.row_bytes);
     for (int i = 0; i < 2; i++) {
-        most = fmax(most, block_bytes(s, (uint32_t)((i ? rows : stored) - all), &row));
-        row_bytes = fmax(row_bytes, row);
+        double row = 0;
+        e.most = fmax(e.most, block_bytes(s, (uint32_t)((i ? rows : stored) - all), &row));
+        e.row_bytes = fmax(e.row_bytes, row);
     }
-    const uint64_t bytes = fby__account_enough(fby__max_u64(least_bytes, most * more < 0x1p62 ? (uint64_t)(most * more) : 0));
-    return s->enough ? s->enough(s->enough_user, bytes, row_bytes) : bytes;
+    return e;
+}
+
+/* Once a block, for each of its columns may lack room. Where one needs more than metadata say, so may the others. */
+static uint64_t enough_of(stream *s, uint64_t least_bytes)
+{
+    pthread_mutex_lock(&s->reader.lock);
+    estimate e = s->estimate;
+    pthread_mutex_unlock(&s->reader.lock);
+    if (!e.known || e.block != s->read.block) {
+        e = make_estimate(s);
+        pthread_mutex_lock(&s->reader.lock);
+        s->estimate = e;
+        pthread_mutex_unlock(&s->reader.lock);
+    }
+    const double most = e.most * (e.own > 0 ? fmax(1, (double)least_bytes / e.own) : 1);
+    const uint64_t bytes = fby__account_enough(fby__max_u64(least_bytes, most < 0x1p62 ? (uint64_t)most : 0));
+    return s->enough ? s->enough(s->enough_user, bytes, e.row_bytes) : bytes;
 }
 
 static uint64_t enough(const fby__reader *reader, uint64_t least_bytes)
 {
-    return enough_of(FBY__TASK_OWNER(reader, const stream, reader), least_bytes);
+    return enough_of(FBY__TASK_OWNER(reader, stream, reader), least_bytes);
 }
 
-uint64_t fby__arrow_reader_enough(const stream *s) { return enough_of(s, 0); }
+uint64_t fby__arrow_reader_enough(stream *s) { return enough_of(s, 0); }
 
 void fby__arrow_reader_set_enough(stream *s, uint64_t (*of_all)(const void *user, uint64_t bytes, double row_bytes), const void *user)
 {

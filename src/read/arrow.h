@@ -26,7 +26,7 @@ fby_status fby__arrow_reader_block(fby__arrow_reader *reader, uint32_t block, st
 void fby__arrow_reader_set_enough(fby__arrow_reader *reader, uint64_t (*enough)(const void *user, uint64_t bytes, double row_bytes),
                                   const void *user);
 /** What a message would name, as far as metadata say. */
-uint64_t fby__arrow_reader_enough(const fby__arrow_reader *reader);
+uint64_t fby__arrow_reader_enough(fby__arrow_reader *reader);
 /** Did the block fail for want of memory? With more of it, it would have been read. */
 bool fby__arrow_reader_lacks_room(const fby__arrow_reader *reader);
 void fby__arrow_reader_close(fby__arrow_reader *reader); /* NULL is fine */

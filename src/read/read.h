@@ -102,7 +102,7 @@ struct fby__reader {
     /* owned */
     fby__read_worker *workers; /* n_workers; those of `shares_workers_of`, where that is given */
     _Atomic uint32_t waits;    /* > 0: of the last reads, one had to wait for the storage. Relaxed */
-    pthread_mutex_t lock;      /* guards the errors of reads */
+    pthread_mutex_t lock;      /* guards the errors of reads, and what a shape keeps for their messages */
     bool is_open;
 };
 

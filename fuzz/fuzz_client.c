@@ -74,8 +74,9 @@ static const kept *genuine(message *m)
 ssize_t __real_sendmsg(int fd, const struct msghdr *m, int flags);
 __attribute__((visibility("default"))) ssize_t __wrap_sendmsg(int fd, const struct msghdr *m,
                                                               int flags); /* libraries that are instrumented call it */
-fby_status __wrap_fby__h5_helper_find(char *out, fby_error *err);
-fby_status __wrap_fby__h5_helper_spawn(const char *program, fby__bytes folders, int socket, int written, pid_t *out_pid, fby_error *err);
+fby_status __wrap_fby__h5_helper_find(const fby__h5_environment *environment, char *out, fby_error *err);
+fby_status __wrap_fby__h5_helper_spawn(const char *program, const fby__h5_environment *environment, fby__bytes folders, int socket,
+                                       int written, pid_t *out_pid, fby_error *err);
 
 static void give(const fby__h5p_reply *reply, const int *fds, size_t n_fds)
 {
@@ -170,17 +171,18 @@ static void lie(const kept *k, uint64_t id)
 
 /* ---- in the place of the program (fuzz/CMakeLists.txt wraps these) ---- */
 
-fby_status __wrap_fby__h5_helper_find(char *out, fby_error *err)
+fby_status __wrap_fby__h5_helper_find(const fby__h5_environment *environment, char *out, fby_error *err)
 {
-    (void)err;
+    (void)environment, (void)err;
     strcpy(out, "the helper in this process");
     return FBY_OK;
 }
 
-fby_status __wrap_fby__h5_helper_spawn(const char *program, fby__bytes folders, int socket, int written, pid_t *out_pid, fby_error *err)
+fby_status __wrap_fby__h5_helper_spawn(const char *program, const fby__h5_environment *environment, fby__bytes folders, int socket,
+                                       int written, pid_t *out_pid, fby_error *err)
 {
     const fby__h5p_reply hello = {.magic = FBY__H5P_MAGIC, .version = FBY__H5P_VERSION, .kind = FBY__H5P_HELLO};
-    (void)program, (void)folders, (void)written, (void)err;
+    (void)program, (void)environment, (void)folders, (void)written, (void)err;
     if (client_end >= 0)
         (void)close(client_end);
     client_end = fcntl(socket, F_DUPFD_CLOEXEC, 10);

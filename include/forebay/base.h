@@ -110,6 +110,16 @@ FBY_API fby_status fby_sandbox_lacks(char *out, size_t room, fby_error *err);
 FBY_API uint64_t fby_memory_available(uint64_t *out_limit_bytes, char *out_limit, size_t room);
 
 /**
+ * The budget of what is not given one, as it would be now: half of this process's share, less what loaders promise themselves. What the machine and its
+ * control groups leave is shared by the ranks of the host; RLIMIT_AS and RLIMIT_DATA are each process's own.
+ *
+ * @ranks  of the host; 0 = as many as their launcher says in the environment, one where none does.
+ *
+ * Threads: any. Since: 0.2
+ */
+FBY_API uint64_t fby_memory_budget(uint32_t ranks);
+
+/**
  * How many CPUs this process may use at a time, which is how many threads a loader has by default: what its affinity and the quotas of
  * control groups (v1 and v2, those above them too; as they were when this was first asked) leave, rounded up.
  *

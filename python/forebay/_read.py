@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from . import _forebay
 from ._forebay import BudgetError, SchemaError, UnsupportedError, printable
 from ._outputs import col
 from ._ranks import local_world_size
@@ -113,9 +114,9 @@ def read(dataset: "Dataset", columns: str | Iterable[str] | None, memory: int | 
     width += sum(_width(dataset.schema[name]) for name in names or () if name in dataset.schema)
     batch_size = max(1, min(_ROWS, len(dataset), _BYTES // max(width, 1)))
     options: dict[str, Any] = {"batch_size": batch_size, "shuffle": False, "framework": "numpy", "rank": 0, "world_size": 1, "tail": "keep"}
+    limit = memory or _forebay.memory_budget(local_world_size(_MOST_RANKS))
     with dataset.loader(names, **options) as probe:
-        share = probe.report().memory_available_bytes // (local_world_size(_MOST_RANKS) or 1)
-        infos, room = probe.outputs, _Room(dataset, probe.outputs, memory or share // 2)
+        infos, room = probe.outputs, _Room(dataset, probe.outputs, limit)
     schema, rows = dataset.schema, len(dataset)
     outputs: dict[str, Any] = {}
     for name, info in infos.items():

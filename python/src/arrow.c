@@ -158,6 +158,7 @@ PyObject *fbpy_stream_nodes(const fbpy_state *state, struct ArrowArrayStream *st
     int code = list ? stream->get_schema(stream, &schema) : 0;
     while (list && code == 0) {
         struct ArrowArray array = {0};
+        code = ECANCELED; /* before it is asked for the first time */
         FBPY_WAIT(status, (code = stream->get_next(stream, &array)) == ECANCELED ? FBY_E_CANCELLED : FBY_OK);
         if (code == 0 && !array.release) {
             result = Py_NewRef(list);

@@ -148,14 +148,12 @@ static PyObject *open_files(PyObject *module, PyObject *args)
         goto done;
     opts.progress = fbpy_progress_of(given, &progress);
     opts.progress_user = &progress;
-    fbpy_wait wait;
-    fbpy_wait_begin(&wait);
-    do {
+    fbpy_wait wait = {0};
+    while (fbpy_wait_call(&wait, &status)) {
         thread = PyEval_SaveThread();
         status = fby_dataset_open(list, (size_t)PyList_GET_SIZE(sources), &opts, &handle, &err);
         PyEval_RestoreThread(thread);
-    } while (!progress.failed && fbpy_wait_again(&wait, status));
-    fbpy_wait_end(&wait);
+    }
     if (progress.failed) {
         if (status == FBY_OK)
             dataset_release(handle); /* files: nothing of Python's hangs on it that could touch the exception */
@@ -175,14 +173,20 @@ static PyObject *from_stream(fbpy_state *state, struct ArrowArrayStream *stream)
     fby_dataset *handle = NULL;
     fby_status status;
     fbpy_wait wait = {0};
-    if (fbpy_sigint_raises()) /* what was read is lost, and cannot be read again: only where nothing is to go on */
+    const int raises = fbpy_sigint_raises();
+    if (raises > 0) /* what was read is lost, and cannot be read again: only where nothing is to go on */
         fbpy_wait_begin(&wait);
+    if (raises < 0 || PyErr_CheckSignals() < 0) {
+        fbpy_wait_end(&wait);
+        stream->release(stream);
+        return NULL;
+    }
     Py_BEGIN_ALLOW_THREADS status = fby_dataset_from_arrow(stream, &handle, &err);
     Py_END_ALLOW_THREADS if (status == FBY_E_CANCELLED)(void) PyErr_CheckSignals();
     fbpy_wait_end(&wait);
     if (PyErr_Occurred()) { /* a producer written in Python may leave its exception behind */
         if (status == FBY_OK)
-            PyErr_Clear();
+            fbpy_error_drop();
         else
             return NULL;
     }

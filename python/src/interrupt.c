@@ -5,6 +5,7 @@
  */
 #include "module.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,11 +13,18 @@
 static _Atomic(fby_cancel *) g_token; /* of the main thread's call; NULL = none */
 static struct sigaction g_before;     /* set before the handler is */
 
+static bool is_main_thread(void) { return syscall(SYS_gettid) == getpid(); }
+
+/* Another thread gets the signal while the main one starts a thread or a program; it is passed on, for the token may be gone by now. */
 static void on_signal(int number, siginfo_t *info, void *context)
 {
+    const int before = errno;
     fby_cancel *token = atomic_load_explicit(&g_token, memory_order_relaxed);
-    if (token)
+    if (token && is_main_thread())
         fby_cancel_set(token);
+    else if (token)
+        (void)syscall(SYS_tgkill, getpid(), getpid(), number); /* cannot fail: there is a main thread */
+    errno = before;
     if (g_before.sa_flags & SA_SIGINFO)
         g_before.sa_sigaction(number, info, context);
     else if (g_before.sa_handler != SIG_DFL && g_before.sa_handler != SIG_IGN)
@@ -28,7 +36,7 @@ static bool is_ours(const struct sigaction *action) { return (action->sa_flags &
 /* Whether Ctrl-C during this call would come to Python's handlers, which run on the main thread alone. */
 static bool is_heard(struct sigaction *now)
 {
-    return syscall(SYS_gettid) == getpid() && sigaction(SIGINT, NULL, now) == 0 &&
+    return is_main_thread() && sigaction(SIGINT, NULL, now) == 0 &&
            ((now->sa_flags & SA_SIGINFO) || (now->sa_handler != SIG_DFL && now->sa_handler != SIG_IGN));
 }
 
@@ -66,24 +74,39 @@ void fbpy_wait_end(fbpy_wait *wait)
 {
     if (wait->token)
         leave(wait);
+    wait->token = NULL;
 }
 
-bool fbpy_wait_again(fbpy_wait *wait, fby_status status)
+bool fbpy_wait_call(fbpy_wait *wait, fby_status *status)
 {
-    if (!wait->heard || status != FBY_E_CANCELLED || PyErr_Occurred() || PyErr_CheckSignals() < 0)
+    const bool was_cancelled = wait->begun && wait->heard && *status == FBY_E_CANCELLED && !PyErr_Occurred();
+    const bool is_over = wait->begun && !was_cancelled;
+    fbpy_wait_end(wait);
+    if (is_over)
         return false;
-    leave(wait); /* a handler that raises nothing: the call is made anew */
     fbpy_wait_begin(wait);
-    return true;
+    wait->begun = true;
+    *status = FBY_E_CANCELLED;
+    if (PyErr_CheckSignals() == 0) /* of what came before this call would hear it, too */
+        return true;
+    fbpy_wait_end(wait);
+    return false;
 }
 
-bool fbpy_sigint_raises(void)
+void fbpy_error_drop(void)
+{
+    const bool is_interrupt = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
+    PyErr_Clear();
+    if (is_interrupt)
+        PyErr_SetInterrupt();
+}
+
+int fbpy_sigint_raises(void)
 {
     PyObject *module = PyImport_ImportModule("_signal"); /* signal's function is Python, in which KeyboardInterrupt may be raised */
     PyObject *own = module ? PyObject_GetAttrString(module, "default_int_handler") : NULL;
     PyObject *now = own ? PyObject_CallMethod(module, "getsignal", "i", SIGINT) : NULL;
-    const bool raises = now && now == own;
-    PyErr_Clear(); /* then it is not known */
+    const int raises = !now ? -1 : now == own;
     Py_XDECREF(now);
     Py_XDECREF(own);
     Py_XDECREF(module);

@@ -175,8 +175,8 @@ static int leave_range(PyObject *range)
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback); /* of the batch: it goes before one of the profiler */
     PyObject *result = PyObject_CallMethod(range, "__exit__", "OOO", Py_None, Py_None, Py_None);
-    if (type)
-        PyErr_Clear();
+    if (type && !result)
+        fbpy_error_drop();
     Py_DECREF(range);
     Py_XDECREF(result);
     if (type)

@@ -75,29 +75,31 @@ extern PyMethodDef fbpy_trace_functions[]; /* trace_begin, trace_end, span_end, 
 /** A call of the library that may wait for long, so that Ctrl-C ends it. */
 typedef struct fbpy_wait {
     fby_cancel *token, *outer, *before;
+    bool begun;
     bool heard; /* Ctrl-C comes here */
     bool installed;
 } fbpy_wait;
 void fbpy_wait_begin(fbpy_wait *wait); /* with or without the GIL */
 void fbpy_wait_end(fbpy_wait *wait);
 /**
- * It ended with `status`. True: by a signal whose handler raised nothing, call again. False with the handler's exception, or without. GIL.
+ * `while (fbpy_wait_call(&wait, &status)) status = …`, from a zeroed wait: the call is made, and made anew when it was ended by a signal whose
+ * handler raised nothing. Where one has raised, status is FBY_E_CANCELLED and the exception is set; it may then not have been made at all. GIL.
  */
-bool fbpy_wait_again(fbpy_wait *wait, fby_status status);
-/** Is SIGINT's handler Python's own, which raises KeyboardInterrupt? */
-bool fbpy_sigint_raises(void);
+bool fbpy_wait_call(fbpy_wait *wait, fby_status *status);
+/** PyErr_Clear() for what comes from Python code, in which Ctrl-C may have come: that is for the program, which gets it when it runs on. */
+void fbpy_error_drop(void);
+/** Is SIGINT's handler Python's own, which raises KeyboardInterrupt? -1 with an exception. */
+int fbpy_sigint_raises(void);
 /** Python code that a call runs has raised: the call is to end. */
 void fbpy_wait_stop(void);
 /** status = call, without the GIL; an exception may be set when it is FBY_E_CANCELLED, which fbpy_raise() leaves alone. */
 #define FBPY_WAIT(status, call)                                                                                                            \
     do {                                                                                                                                   \
-        fbpy_wait wait_;                                                                                                                   \
-        fbpy_wait_begin(&wait_);                                                                                                           \
-        do {                                                                                                                               \
+        fbpy_wait wait_ = {0};                                                                                                             \
+        while (fbpy_wait_call(&wait_, &(status))) {                                                                                        \
             Py_BEGIN_ALLOW_THREADS(status) = (call);                                                                                       \
             Py_END_ALLOW_THREADS                                                                                                           \
-        } while (fbpy_wait_again(&wait_, (status)));                                                                                       \
-        fbpy_wait_end(&wait_);                                                                                                             \
+        }                                                                                                                                  \
     } while (0)
 
 /* dataset.c */

@@ -70,17 +70,15 @@ static PyObject *run(fbpy_state *state, call *c, const char *task, unsigned long
     fby_error err = {.file_offset = -1};
     fby_status status;
     int phase = 0;
-    fbpy_wait wait;
+    fbpy_wait wait = {0};
     while (task && phase < FBY_PACK_VERIFY && strcmp(task, fby_pack_phase_name((fby_pack_phase)phase)) != 0)
         phase++;
-    fbpy_wait_begin(&wait);
-    do {
+    while (fbpy_wait_call(&wait, &status)) {
         c->thread = PyEval_SaveThread();
         status = task ? fby_pack_run_task(c->ds, PyBytes_AS_STRING(c->path), &c->opts, (fby_pack_phase)phase, k, &info, &err)
                       : fby_pack(c->ds, PyBytes_AS_STRING(c->path), &c->opts, &info, &err);
         PyEval_RestoreThread(c->thread);
-    } while (!c->progress.failed && fbpy_wait_again(&wait, status));
-    fbpy_wait_end(&wait);
+    }
     if (c->progress.failed)
         return NULL;
     return status == FBY_OK ? info_dict(&info, c->opts.by) : fbpy_raise(state, status, &err);

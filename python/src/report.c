@@ -1,4 +1,4 @@
-/* Reports of loaders as dicts, by the tables of the library. */
+/* Reports of loaders as dicts, by the tables of the library, and the budget of what is none. */
 #include "module.h"
 
 #include <forebay/loader.h>
@@ -96,8 +96,17 @@ static PyObject *report_since(PyObject *module, PyObject *args)
     return dict;
 }
 
+static PyObject *memory_budget(PyObject *module, PyObject *args)
+{
+    (void)module;
+    unsigned int ranks;
+    return PyArg_ParseTuple(args, "I", &ranks) ? PyLong_FromUnsignedLongLong(fby_memory_budget(ranks)) : NULL;
+}
+
 PyMethodDef fbpy_report_functions[] = {
     {"report_since", report_since, METH_VARARGS,
      "report_since(now, before)\n--\n\nA report as a dict, of what came after another, without its epochs."},
+    {"memory_budget", memory_budget, METH_VARARGS,
+     "memory_budget(ranks)\n--\n\nThe budget of what is not given one, of so many ranks of the host; 0: as many as their launcher says."},
     {NULL, NULL, 0, NULL},
 };

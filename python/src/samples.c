@@ -139,14 +139,12 @@ static PyObject *open_samples(PyObject *module, PyObject *args)
         goto done;
     opts.progress = fbpy_progress_of(given, &progress);
     opts.progress_user = &progress;
-    fbpy_wait wait;
-    fbpy_wait_begin(&wait);
-    do {
+    fbpy_wait wait = {0};
+    while (fbpy_wait_call(&wait, &status)) {
         thread = PyEval_SaveThread();
         status = fby_samples_open(ds, &opts, &handle, &err);
         PyEval_RestoreThread(thread);
-    } while (!progress.failed && fbpy_wait_again(&wait, status));
-    fbpy_wait_end(&wait);
+    }
     thread = PyEval_SaveThread();
     fby_dataset_close(ds);
     fby_dataset_close(opts.table);

@@ -45,12 +45,10 @@ static void on_log(void *user, fby_log_level level, const char *message)
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     PyObject *result = PyObject_CallFunction(user, "is", (int)level, message);
-    if (!result && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
-        PyErr_Clear();
-        PyErr_SetInterrupt(); /* Ctrl-C came while the message was shown: it is for the program, which gets it when the call is over */
-    } else if (!result) {
+    if (!result && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt))
+        fbpy_error_drop();
+    else if (!result)
         PyErr_WriteUnraisable(user);
-    }
     Py_XDECREF(result);
     PyErr_Restore(type, value, traceback);
     PyGILState_Release(held);

@@ -1,5 +1,7 @@
-/* XXH3-128 from xxHash. */
+/* XXH3 from xxHash. */
 #include "base/hash.h"
+
+#include "base/random.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,8 +20,6 @@ fby__hash128 fby__hash(const void *p, size_t n)
     return (fby__hash128){h.low64, h.high64};
 }
 
-uint64_t fby__hash_seeded(const void *p, size_t n, uint64_t seed) { return XXH3_64bits_withSeed(p, n, seed); }
-
 fby__hash128 fby__hash_more(fby__hash128 old, const void *p, size_t n)
 {
     fby__hash128 add = fby__hash(p, n);
@@ -35,6 +35,18 @@ bool fby__hash_follows(const uint8_t *p, size_t n)
     memcpy(&stored.hi, p + n + sizeof stored.lo, sizeof stored.hi);
     return fby__checksum_holds(stored.lo, found.lo) && fby__checksum_holds(stored.hi, found.hi);
 }
+
+uint64_t fby__table_secret[24];
+_Static_assert(sizeof fby__table_secret >= XXH3_SECRET_SIZE_MIN, "what XXH3 wants");
+
+__attribute__((constructor)) static void draw_table_secret(void)
+{
+    for (size_t i = 0; i < sizeof fby__table_secret / sizeof *fby__table_secret; i++)
+        fby__table_secret[i] = fby__random_unpredictable();
+    fby__table_secret[0] |= 1; /* a factor that loses no bit */
+}
+
+uint64_t fby__table_hash(const void *p, size_t n) { return XXH3_64bits_withSecret(p, n, fby__table_secret, sizeof fby__table_secret); }
 
 void fby__hash_text(fby__hash128 h, char out[33])
 {

@@ -266,7 +266,7 @@ static void lay_out(fby__schema *s, build *b, const fby__schema_element *e)
     }
 }
 
-static uint32_t path_slot(const char *path, uint32_t mask) { return (uint32_t)fby__hash(path, strlen(path)).lo & mask; }
+static uint32_t path_slot(const char *path, uint32_t mask) { return (uint32_t)fby__table_hash(path, strlen(path)) & mask; }
 
 /* Breadth-first order: of two fields with one path, the outer and then the first one is found. */
 static void fill_lookup(fby__schema *s)

@@ -170,6 +170,15 @@ uint64_t fby__memory_share_bytes(const fby__memory_limits *found, uint32_t ranks
     return fby__min_u64(shared / (ranks ? ranks : 1), own);
 }
 
+uint64_t fby__memory_budget_bytes(const fby__memory_limits *found, uint32_t ranks) { return fby__memory_share_bytes(found, ranks) / 2; }
+
+uint64_t fby_memory_budget(uint32_t ranks)
+{
+    fby__memory_limits found;
+    fby__memory_limits_find("", &found);
+    return fby__memory_budget_bytes(&found, ranks);
+}
+
 uint64_t fby__memory_most_bytes(const fby__memory_limits *found, uint32_t ranks)
 {
     const uint64_t little = fby__min_u64(FBY__AUTO_BYTES, found->available_bytes / 10 * 9);
@@ -190,15 +199,12 @@ fby_status fby__account_open_asked(uint64_t asked_bytes, fby__account **out, fby
     if (asked_bytes)
         return fby__account_open(asked_bytes, out, err);
     /* To look costs as much as to read a small file. Two threads may both look: figures of another moment do as well. */
-    static _Atomic uint64_t g_share_bytes, g_own_bytes, g_until_ns; /* the latter released with the others, and acquired before them */
+    static _Atomic uint64_t g_budget_bytes, g_own_bytes, g_until_ns; /* the latter released with the others, and acquired before them */
     const uint64_t now = fby__now_ns(), own = own_limit_bytes();
     if (now >= atomic_load_explicit(&g_until_ns, memory_order_acquire) || own != atomic_load_explicit(&g_own_bytes, memory_order_relaxed)) {
-        fby__memory_limits found;
-        fby__memory_limits_find("", &found);
-        atomic_store_explicit(&g_share_bytes, fby__memory_share_bytes(&found, 0) / 2, memory_order_relaxed);
+        atomic_store_explicit(&g_budget_bytes, fby_memory_budget(0), memory_order_relaxed);
         atomic_store_explicit(&g_own_bytes, own, memory_order_relaxed);
         atomic_store_explicit(&g_until_ns, now + LOOK_AGAIN_NS, memory_order_release);
     }
-    const uint64_t bytes = atomic_load_explicit(&g_share_bytes, memory_order_relaxed);
-    return fby__account_open(bytes, out, err);
+    return fby__account_open(atomic_load_explicit(&g_budget_bytes, memory_order_relaxed), out, err);
 }

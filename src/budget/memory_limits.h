@@ -43,10 +43,13 @@ uint64_t fby__memory_share_bytes(const fby__memory_limits *found, uint32_t ranks
 
 #define FBY__AUTO_BYTES ((uint64_t)256 << 20) /* a loader's budget that nobody stated is no smaller: room for strings that expand */
 
+/** The budget that nobody stated of what takes none from a loader: half of that. fby_memory_budget() with what was found. */
+uint64_t fby__memory_budget_bytes(const fby__memory_limits *found, uint32_t ranks);
+
 /** The most that a loader may need whose budget nobody stated: most of the share, and little where others have promised themselves all. */
 uint64_t fby__memory_most_bytes(const fby__memory_limits *found, uint32_t ranks);
 
-/** An account for what nobody gave an account: of so many bytes; 0 = half of this process's share. Retire it, then let it go. */
+/** An account for what nobody gave an account: of so many bytes; 0 = fby_memory_budget(0). Retire it, then let it go. */
 fby_status fby__account_open_asked(uint64_t asked_bytes, fby__account **out, fby_error *err);
 
 #endif

@@ -122,6 +122,7 @@ bool fby__dataset_unpacks(const fby_dataset *ds, uint32_t file)
 }
 bool fby__dataset_stored_values(const fby_dataset *ds) { return ds->config.format.stored_values; }
 fby_io_engine fby__dataset_io_engine(const fby_dataset *ds) { return ds->config.io; }
+const fby__h5_environment *fby__dataset_environment(const fby_dataset *ds) { return &ds->config.environment; }
 bool fby__dataset_verify_crc(const fby_dataset *ds) { return ds->config.verify_crc; }
 int fby__dataset_threads(const fby_dataset *ds) { return ds->config.n_threads; }
 
@@ -416,6 +417,7 @@ static fby_status thaw(const fby_dataset *ds, const fby__dataset_file *info, fby
     fby_status status = info->ops->thaw(info->frozen, ds->schemas[info->schema], out, err);
     if (status == FBY_OK && (*out)->n_sources == info->n_sources && same_groups(info, *out)) {
         (*out)->sources = info->sources;
+        (*out)->reach.environment = ds->config.format.reach.environment;
         return FBY_OK;
     }
     if (status == FBY_OK)

@@ -142,6 +142,8 @@ int fby__dataset_threads(const fby_dataset *ds); /* as asked for when it was ope
 fby_status fby__dataset_check_process(const fby_dataset *ds, fby_error *err);
 fby_io_engine fby__dataset_io_engine(const fby_dataset *ds);
 bool fby__dataset_verify_crc(const fby_dataset *ds);
+/** As it was when the data set was opened. */
+const fby__h5_environment *fby__dataset_environment(const fby_dataset *ds);
 /** What a search for samples, a lookup, an Arrow stream may hold: the data set's memory, as it was opened; 0 = nobody said. */
 uint64_t fby__dataset_budget_bytes(const fby_dataset *ds);
 /** An account of so many bytes, or of half of what the process may take: what the data set itself holds is charged. Retire it, then let it go. */

@@ -123,7 +123,7 @@ typedef struct fby__found {
     char missing_ids[400];       /* the first of those */
     fby__searched *searched;     /* where not just listed ids were looked for */
     fby__packed *packs;
-    fby__hash128 key; /* of what was asked for: names the index cache */
+    fby__hash128 key; /* of what was asked for by the caller */
 } fby__found;
 
 typedef struct fby__id {
@@ -310,8 +310,9 @@ struct fby_dataset {
     uint64_t inodes; /* a hash of them */
     fby_open_stats stats;
     struct {
-        fby__format_opts format; /* strings in the arena */
-        const char *cache_dir;   /* arena; NULL = none */
+        fby__format_opts format;         /* strings in the arena */
+        fby__h5_environment environment; /* that of `format`: texts in the arena */
+        const char *cache_dir;           /* arena; NULL = none */
         fby_io_engine io;
         bool verify_crc;
         fby_missing_columns missing_columns;

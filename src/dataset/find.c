@@ -358,15 +358,6 @@ static fby_status make_key(const fby_source *asked, size_t n, const fby__id *ids
         key = fby__hash_more(key, texts[i], strlen(texts[i]) + 1);
     for (size_t i = 0; i < opts->n_external; i++)
         key = fby__hash_more(key, opts->external[i], strlen(opts->external[i]) + 1);
-    static const char *const PREFIXES[] = {"HDF5_EXT_PREFIX", "HDF5_VDS_PREFIX",
-                                           "HDF5_EXTFILE_PREFIX"}; /* where a file's sources are looked for */
-    for (size_t i = 0; i < sizeof PREFIXES / sizeof *PREFIXES; i++) {
-        const char *value = getenv(PREFIXES[i]);
-        if (value && *value) {
-            key = fby__hash_more(key, PREFIXES[i], strlen(PREFIXES[i]) + 1);
-            key = fby__hash_more(key, value, strlen(value) + 1);
-        }
-    }
     found->key = fby__hash_more(key, axes, sizeof axes);
     return FBY_OK;
 }

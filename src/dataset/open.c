@@ -23,19 +23,6 @@
 
 #define MAX_FOLDERS_BYTES 60000u /* of the names in external, together */
 
-static fby_dataset *create(fby_error *err)
-{
-    fby_dataset *ds = fby__calloc(1, sizeof *ds);
-    if (!ds) {
-        (void)fby__fail_nomem(err, "data set"); /* the caller returns the code */
-        return NULL;
-    }
-    atomic_init(&ds->refs, 1);
-    ds->pid = fby__process_id();
-    pthread_mutex_init(&ds->recent.lock, NULL);
-    return ds;
-}
-
 fby_dataset *fby_dataset_ref(fby_dataset *ds)
 {
     atomic_fetch_add_explicit(&ds->refs, 1, memory_order_relaxed);
@@ -72,6 +59,22 @@ void fby_dataset_close(fby_dataset *ds)
     fby__arena_fini(&ds->arena);
     pthread_mutex_destroy(&ds->recent.lock);
     fby__free(ds);
+}
+
+static fby_dataset *create(fby_error *err)
+{
+    fby_dataset *ds = fby__calloc(1, sizeof *ds);
+    if (!ds) {
+        (void)fby__fail_nomem(err, "data set"); /* the caller returns the code */
+        return NULL;
+    }
+    atomic_init(&ds->refs, 1);
+    ds->pid = fby__process_id();
+    pthread_mutex_init(&ds->recent.lock, NULL);
+    if (fby__h5_environment_read(&ds->arena, &ds->config.environment, err) == FBY_OK)
+        return ds;
+    fby_dataset_close(ds);
+    return NULL;
 }
 
 /* ---- blocks ---- */
@@ -271,7 +274,8 @@ static fby_status take_format_opts(fby_dataset *ds, const fby_open_opts *o, fby_
                                            .single = o->single,
                                            .stored_values = o->stored_values,
                                            .fill_sources = o->missing_sources == FBY_MISSING_SOURCES_FILL,
-                                           .locks = fby__h5_lock_check()};
+                                           .locks = fby__h5_lock_check(),
+                                           .reach.environment = &ds->config.environment};
     FBY__TRY(take_reach(ds, o, err));
     FBY__TRY(copy_text(ds, o->table, &ds->config.format.table, err));
     return copy_text(ds, o->dimension, &ds->config.format.dimension, err);
@@ -442,7 +446,9 @@ static fby_status open_files(fby_dataset *ds, const fby_source *sources, size_t 
     }
     ds->config.cache_dir = cache_dir;
     FBY__TRY(fby__find(sources, n, opts, &ds->arena, &found, err));
-    fby__hash128 key = found.key;
+    const fby__h5_environment *e = &ds->config.environment;
+    const fby__hash128 key =
+        e->prefix_bytes ? fby__hash_more(found.key, e->variables, e->prefix_bytes) : found.key; /* names the index cache */
     fby__packed *packs = found.packs;
     fby_status status = take_files(ds, &found, err);
     fby__found_fini(&found);

@@ -116,7 +116,7 @@ fby_status fby__scan_table(const fby__dataset_file *info, const fby__format_opts
 
 static size_t slot_of(const scan *s, fby__hash128 hash)
 {
-    size_t slot = (size_t)hash.lo & (s->table_n - 1);
+    size_t slot = (size_t)fby__table_hash_u64(hash.lo) & (s->table_n - 1);
     while (s->table[slot] && !fby__hash_equal(s->ds->schemas[s->table[slot] - 1]->hash, hash))
         slot = (slot + 1) & (s->table_n - 1);
     return slot;

@@ -8,6 +8,7 @@
 #include "dataset/dataset_impl.h"
 
 #include "base/cancel.h"
+#include "base/sort.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,7 +18,10 @@
 #include <unistd.h>
 
 typedef struct name {
-    size_t offset;      /* in listing.text */
+    union {
+        size_t offset;    /* in listing.text, while it grows */
+        const char *text; /* borrowed from there */
+    };
     unsigned char type; /* DT_… */
 } name;
 
@@ -35,12 +39,7 @@ static void listing_fini(listing *l)
     fby__free(l->names);
 }
 
-static const char *listing_name(const listing *l, size_t i) { return (const char *)l->text.data + l->names[i].offset; }
-
-static int compare_names(const void *a, const void *b, void *text)
-{
-    return strcmp((const char *)text + ((const name *)a)->offset, (const char *)text + ((const name *)b)->offset);
-}
+static int compare_names(const void *a, const void *b) { return strcmp(((const name *)a)->text, ((const name *)b)->text); }
 
 static const char *path_text(const fby__walk *w) { return w->path.n ? (const char *)w->path.data : "."; }
 
@@ -110,8 +109,8 @@ static fby_status list(fby__walk *w, listing *out, fby_error *err)
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         if (fby__grow((void **)&out->names, &out->cap, out->n + 1, sizeof *out->names) != 0 ||
-            (out->names[out->n] = (name){out->text.n, entry->d_type}, fby__buf_put(&out->text, entry->d_name, strlen(entry->d_name) + 1)) !=
-                0) {
+            (out->names[out->n] = (name){.offset = out->text.n, .type = entry->d_type},
+             fby__buf_put(&out->text, entry->d_name, strlen(entry->d_name) + 1)) != 0) {
             status = fby__fail_nomem(err, "directory listing");
             break;
         }
@@ -119,8 +118,10 @@ static fby_status list(fby__walk *w, listing *out, fby_error *err)
             break;
     }
     w->n_seen += out->n;
-    if (out->n)
-        qsort_r(out->names, out->n, sizeof *out->names, compare_names, out->text.data);
+    for (size_t i = 0; i < out->n; i++)
+        out->names[i].text = (const char *)out->text.data + out->names[i].offset;
+    if (status == FBY_OK)
+        status = fby__sort(out->names, out->n, sizeof *out->names, compare_names, err);
 done:
     (void)closedir(dir); /* read only: nothing can be lost */
     if (status != FBY_OK) {
@@ -274,7 +275,7 @@ fby_status fby__walk_directory(fby__walk *w, fby_error *err)
     const size_t n = w->path.n;
     fby_status status = FBY_OK;
     for (size_t i = 0; i < l.n && status == FBY_OK; i++) {
-        const char *text = listing_name(&l, i);
+        const char *text = l.names[i].text;
         unsigned char type = l.names[i].type;
         status = look_for_pack(w, text, true, err);
         if (fby__is_hidden(text))
@@ -358,7 +359,7 @@ static fby_status walk_match(fby__walk *w, uint32_t part, fby_error *err)
     memcpy(saved, w->captures, sizeof saved);
     fby_status status = FBY_OK;
     for (size_t i = 0; i < l.n && status == FBY_OK; i++) {
-        const char *text = listing_name(&l, i);
+        const char *text = l.names[i].text;
         unsigned char type = l.names[i].type;
         if (!last && type == DT_REG)
             continue;
@@ -393,9 +394,9 @@ static fby_status walk_any_depth(fby__walk *w, uint32_t part, fby_error *err)
     fby_status status = FBY_OK;
     for (size_t i = 0; i < l.n && status == FBY_OK; i++) {
         unsigned char type = l.names[i].type;
-        if (fby__is_hidden(listing_name(&l, i)) || type == DT_REG)
+        if (fby__is_hidden(l.names[i].text) || type == DT_REG)
             continue;
-        status = push(w, listing_name(&l, i), err);
+        status = push(w, l.names[i].text, err);
         if (status == FBY_OK)
             status = resolve_type(w, &type, err);
         if (status == FBY_OK && type == DT_DIR)

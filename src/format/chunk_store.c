@@ -51,7 +51,7 @@ fby_status fby__chunk_store_create(size_t limit_bytes, fby__account *account, fb
 static uint32_t bucket_of(uint64_t file_key, uint32_t leaf, uint64_t number)
 {
     const uint64_t key[3] = {file_key, leaf, number};
-    return (uint32_t)(fby__hash(key, sizeof key).lo % N_BUCKETS);
+    return (uint32_t)(fby__table_hash(key, sizeof key) % N_BUCKETS);
 }
 
 static void unlink_unused(fby__chunk_store *s, fby__shared_chunk *c)

@@ -101,14 +101,14 @@ int fby__contents_step(fby__buf *path, fby__contents_level from, uint32_t i, fby
 }
 
 /* Where the key is, or the free slot where it belongs. */
-static fby__contents_key *find_key(const fby_contents *c, const char *key, size_t n, fby__hash128 hash)
+static fby__contents_key *find_key(const fby_contents *c, const char *key, size_t n, uint64_t hash)
 {
-    for (size_t at = hash.lo;; at++) {
+    for (size_t at = hash;; at++) {
         fby__contents_key *k = &c->keys[at & c->keys_mask];
         if (k->attribute == 0)
             return k;
         const char *name = c->objects[c->n - 1].attributes[k->attribute - 1].name;
-        if (fby__hash_equal(k->hash, hash) && strlen(name) == n && memcmp(name, key, n) == 0)
+        if (k->hash == hash && strlen(name) == n && memcmp(name, key, n) == 0)
             return k;
     }
 }
@@ -122,7 +122,7 @@ fby_status fby__contents_add_text(fby_contents *c, fby__bytes name, fby__bytes v
     if (!fby__schema_text_valid(key, name.n))
         return fby__contents_note(c, "some keys of its metadata are no UTF-8 text: they are left out", err);
     FBY__TRY(fby__cancel_check(err));
-    const fby__hash128 hash = fby__hash(key, name.n);
+    const uint64_t hash = fby__table_hash(key, name.n);
     fby__contents_key *slot = find_key(c, key, name.n, hash);
     if (slot->attribute)
         return FBY_OK;

@@ -12,7 +12,7 @@
 
 /** A key of an object's. */
 typedef struct fby__contents_key {
-    fby__hash128 hash;
+    uint64_t hash;
     uint32_t attribute; /* counted from 1; 0 = no key */
 } fby__contents_key;
 

@@ -11,6 +11,7 @@
 #ifndef FBY_FORMAT_FORMAT_H
 #define FBY_FORMAT_FORMAT_H
 
+#include "base/arena.h"
 #include "block/panel.h"
 #include "block/schema.h"
 #include "codec/codec.h"
@@ -39,12 +40,26 @@ typedef enum fby__lock_check {
 } fby__lock_check;
 fby__lock_check fby__h5_lock_check(void);
 
-/** Which files a file may name, besides regular ones below its own folder. All zero: none. */
+/** What the HDF5 helper program depends on of the environment, which the process may change at any time. */
+typedef struct fby__h5_environment {
+    const char *program;        /* FOREBAY_HDF5_HELPER; NULL = it does not say */
+    const char *variables;      /* "NAME=value", each with its NUL */
+    size_t bytes, prefix_bytes; /* of them; of the first ones, which say where files' sources are looked for */
+    uint64_t hash;              /* of them */
+} fby__h5_environment;
+/**
+ * As it is now, into the arena. For the thread of a caller who opens something, and then kept with that: other threads may not look, and a program
+ * that is started anew is to find what the first one did.
+ */
+fby_status fby__h5_environment_read(fby__arena *arena, fby__h5_environment *out, fby_error *err);
+
+/** Which files a file may name, besides regular ones below its own folder, and where they are looked for. All zero: none. */
 typedef struct fby__reach {
     bool anywhere;
     uint32_t up; /* also those below the folder so many levels above its own: the one that the data set was found in */
     uint32_t folders_bytes;
-    const char *folders; /* also those below these: absolute, each with its NUL */
+    const char *folders;                    /* also those below these: absolute, each with its NUL */
+    const fby__h5_environment *environment; /* borrowed; NULL: as it is at each request */
 } fby__reach;
 
 /** How a file is to be seen as a table, where its format leaves a choice. All zero: the defaults. Borrowed. */
@@ -76,6 +91,7 @@ typedef struct fby__table {
     uint64_t n_rows;    /* Σ groups: a footer's own total can be wrong */
     uint32_t n_sources;
     const fby__source_file *sources; /* not frozen: an opened table has its own; a thawed one borrows those that its owner sets */
+    fby__reach reach;                /* HDF5, as it was opened; its environment as `sources` */
     bool unsettled;                  /* opened, but something failed that may succeed next time: not for the index cache */
     _Atomic uint32_t refs;
 } fby__table;

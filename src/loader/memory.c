@@ -506,7 +506,7 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_er
     if (status != FBY_OK)
         return status;
     fby__loader_want(l);
-    l->memory.budget_bytes = limit ? limit : default_budget(l, left_for_one(l, opts) / 2);
+    l->memory.budget_bytes = limit ? limit : default_budget(l, fby__memory_budget_bytes(&l->memory.limits, host_ranks(opts)));
     fby__loader_share(l);
     return FBY_OK;
 }

@@ -94,7 +94,7 @@ static char *name_of(const char *text)
 
 static uint32_t *slot_of(const fby__pack_keys *k, fby__bytes text)
 {
-    uint32_t at = (uint32_t)fby__hash(text.data, text.n).lo & (k->n_slots - 1);
+    uint32_t at = (uint32_t)fby__table_hash(text.data, text.n) & (k->n_slots - 1);
     for (;; at = (at + 1) & (k->n_slots - 1)) {
         const uint32_t found = k->slots[at];
         if (!found || (strncmp(k->keys[found - 1].text, (const char *)text.data, text.n) == 0 && strlen(k->keys[found - 1].text) == text.n))

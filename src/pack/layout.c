@@ -6,7 +6,6 @@
 #include "base/cpu.h"
 #include "base/sort.h"
 #include "block/arrow.h"
-#include "budget/memory_limits.h"
 #include "dataset/dataset.h"
 #include "options/options.h"
 #include "pack/pack_impl.h"
@@ -227,16 +226,9 @@ static uint64_t files_before(const fby__pack *p, uint64_t destination)
 
 /* ---- memory ---- */
 
-static uint64_t free_memory(void)
-{
-    fby__memory_limits found;
-    fby__memory_limits_find("", &found);
-    return fby__memory_share_bytes(&found, 0) / 2;
-}
-
 static fby_status choose_memory(fby__pack *p, fby_error *err)
 {
-    p->memory_bytes = p->o->memory_bytes ? p->o->memory_bytes : p->by_tasks ? TASK_MEMORY_BYTES : free_memory();
+    p->memory_bytes = p->o->memory_bytes ? p->o->memory_bytes : p->by_tasks ? TASK_MEMORY_BYTES : fby_memory_budget(0);
     if (p->memory_bytes < LEAST_MEMORY_BYTES)
         return fby__fail(err, FBY_E_BUDGET, "packing needs at least 16 MiB of memory; the budget is %llu bytes",
                          (unsigned long long)p->memory_bytes);
@@ -449,7 +441,8 @@ fby_status fby__pack_layout(fby__pack *p, fby_error *err)
     if (status == FBY_OK)
         status = check_shapes(p, err);
     if (status == FBY_OK)
-        status = fby__writer_check(p->format, &p->schema, &(fby__write_options){.codec = p->codec}, err);
+        status = fby__writer_check(p->format, &p->schema,
+                                   &(fby__write_options){.codec = p->codec, .environment = fby__dataset_environment(p->ds)}, err);
     if (status == FBY_OK)
         status = measure(p, reader, err);
     choose_sizes(p, p->row_bytes, &p->batch_rows, &p->rows_per_file);

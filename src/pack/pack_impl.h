@@ -44,6 +44,7 @@
 #include "base/hash.h"
 #include "block/arrow_flat.h"
 #include "block/arrow_take.h"
+#include "dataset/dataset.h"
 #include "pack/input.h"
 #include "pack/keys.h"
 #include "pack/order.h"
@@ -184,7 +185,8 @@ static inline fby__write_options fby__pack_write_options(const fby__pack *p, con
                                 .codec = p->codec,
                                 .file = file,
                                 .rows = rows,
-                                .batch_rows = batch_rows};
+                                .batch_rows = batch_rows,
+                                .environment = fby__dataset_environment(p->ds)};
 }
 
 /* ---- attributes.c ---- */

@@ -8,6 +8,7 @@
  */
 #include "base/nearest.h"
 #include "pipeline/pipeline_internal.h"
+#include "transform/lookup.h"
 
 #include <forebay/contents.h>
 
@@ -16,11 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** Class names and their numbers; both in the arena. */
+/** Class names and their numbers; both in the arena. A file may have very many of them. */
 typedef struct class_map {
     const char **names;
     int64_t *numbers;
     size_t n;
+    fby_lookup *by_name; /* owned: their places */
 } class_map;
 
 fby_status fby__check_classes(const fby__reading *r, const fby_node *classes, const char *what)
@@ -41,17 +43,10 @@ fby_status fby__check_classes(const fby__reading *r, const fby_node *classes, co
     return FBY_OK;
 }
 
-static size_t find_name(const class_map *l, const char *name)
-{
-    size_t i = 0;
-    while (i < l->n && strcmp(l->names[i], name) != 0)
-        i++;
-    return i;
-}
-
 static fby_status add_class(const fby__reading *r, const fby__need *need, class_map *l, const char *name, int64_t number)
 {
-    size_t at = find_name(l, name);
+    uint32_t at;
+    FBY__TRY(fby__lookup_add_text(l->by_name, name, strlen(name), &at, r->err));
     if (at < l->n)
         return l->numbers[at] == number ? FBY_OK
                                         : fby__node_fail(r, need->node, "output '%.60s': the attribute %.60s names '%.60s' twice",
@@ -74,7 +69,8 @@ static fby_status make_room(const fby__reading *r, size_t n, class_map *l)
 {
     l->names = fby__reading_alloc(r, n, sizeof *l->names);
     l->numbers = fby__reading_alloc(r, n, sizeof *l->numbers);
-    return l->names && l->numbers ? FBY_OK : FBY_E_NOMEM;
+    const bool text = true;
+    return l->names && l->numbers ? fby__lookup_new(&text, 1, NULL, 0, &l->by_name, r->err) : FBY_E_NOMEM;
 }
 
 /* One name and number of a map: {name: number}, or {number: name}. */
@@ -169,8 +165,9 @@ static fby_status map_classes(const fby__reading *r, const fby__need *need, cons
         double target = merged ? (double)i : (double)value->integer;
         for (size_t k = 0; k < (merged ? value->n : 1); k++) {
             const fby_node *name = merged ? value->items[k] : key;
-            size_t at = find_name(l, name->text), before = 0;
-            if (at == l->n)
+            const int64_t at = fby_lookup_find_text(l->by_name, name->text, strlen(name->text));
+            size_t before = 0;
+            if (at < 0)
                 return fby__node_fail(
                     r, name, "output '%.60s': map: classes: the data have no class '%.60s' (attribute %.60s): the first is '%.60s'",
                     need->output->name, name->text, need->name, l->n ? l->names[0] : "");
@@ -202,6 +199,8 @@ fby_status fby__meet_class_map(fby_pipeline *p, const fby__reading *r, const fby
     fby_contents_close(contents);
     if (status == FBY_OK && found.n == 0)
         status = fby__node_fail(r, need->node, "output '%.60s': the attribute %.60s names no class", need->output->name, need->name);
-    FBY__TRY(status);
-    return need->classes ? map_classes(r, need, &found, &need->make->map) : map_names(r, &found, &need->make->map);
+    if (status == FBY_OK)
+        status = need->classes ? map_classes(r, need, &found, &need->make->map) : map_names(r, &found, &need->make->map);
+    fby_lookup_close(found.by_name);
+    return status;
 }

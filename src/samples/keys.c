@@ -139,7 +139,7 @@ static fby_status number_keys(const gathering *g, uint32_t n_blocks, fby__key_sp
                 if ((status = fby__cancel_check_at(at, err)) != FBY_OK)
                     goto done;
                 const hash_span *span = &g->blocks[b].spans[i];
-                size_t slot = (size_t)span->hash & (n_slots - 1);
+                size_t slot = (size_t)fby__table_hash_u64(span->hash) & (n_slots - 1);
                 while (hash[slot] && hash[slot] != span->hash)
                     slot = (slot + 1) & (n_slots - 1);
                 if (!hash[slot]) {

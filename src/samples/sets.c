@@ -82,15 +82,9 @@ fby_status fby__sample_counts_choose(fby__sample_counts *c, const char *what, co
 
 /* ---- sets ---- */
 
-/* Numbers are mixed as in splitmix64: this runs once a sample. */
 static uint64_t hash_value(const fby__value *v)
 {
-    if (v->kind == FBY__VALUE_TEXT)
-        return fby__hash(v->text, v->n).lo;
-    uint64_t x = (uint64_t)v->number;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-    x = (x ^ x >> 27) * 0x94d049bb133111eb;
-    return x ^ x >> 31;
+    return v->kind == FBY__VALUE_TEXT ? fby__table_hash(v->text, v->n) : fby__table_hash_u64((uint64_t)v->number);
 }
 
 /*

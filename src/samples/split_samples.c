@@ -89,7 +89,7 @@ static fby_status grow_slots_locked(classes *k, fby_error *err)
     if (!slots)
         return fby__fail_nomem(err, "the classes");
     for (size_t i = 0; i < k->n; i++) {
-        size_t at = (size_t)k->list[i].value.lo & (n_slots - 1);
+        size_t at = (size_t)fby__table_hash_u64(k->list[i].value.lo) & (n_slots - 1);
         while (slots[at])
             at = (at + 1) & (n_slots - 1);
         slots[at] = (uint32_t)i + 1;
@@ -104,7 +104,7 @@ static fby_status find_class_locked(classes *k, fby__hash128 hash, const fby__va
 {
     if (2 * k->n >= k->n_slots)
         FBY__TRY(grow_slots_locked(k, err));
-    size_t at = (size_t)hash.lo & (k->n_slots - 1);
+    size_t at = (size_t)fby__table_hash_u64(hash.lo) & (k->n_slots - 1);
     for (; k->slots[at]; at = (at + 1) & (k->n_slots - 1))
         if (fby__hash_equal(k->list[k->slots[at] - 1].value, hash)) {
             *out = k->slots[at] - 1;

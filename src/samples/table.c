@@ -48,7 +48,7 @@ static void mark_shared(const fby_dataset *ds, uint32_t *slots, size_t n_slots, 
         if (pattern_label(ds, &file))
             continue;
         const fby__value v = fby__file_label(ds, NULL, i);
-        for (size_t at = (size_t)fby__hash(v.text, v.n).lo;; at++) {
+        for (size_t at = (size_t)fby__table_hash(v.text, v.n);; at++) {
             uint32_t *slot = &slots[at & (n_slots - 1)];
             if (*slot == 0) {
                 *slot = i + 1;
@@ -164,7 +164,7 @@ static fby_status add_labels(files *f, fby_error *err)
         if (!f->before)
             add_label(f, base, fby__path_stem(base), i);
     }
-    qsort(f->labels, f->n_labels, sizeof *f->labels, by_text);
+    FBY__TRY(fby__sort(f->labels, f->n_labels, sizeof *f->labels, by_text, err));
     for (size_t i = 1; i < f->n_labels; i++)
         if (by_text(&f->labels[i - 1], &f->labels[i]) == 0 && f->labels[i - 1].file != f->labels[i].file)
             return fby__fail(err, FBY_E_ARG, "files '%s' and '%s' are both called '%.*s': open them by a pattern with {%s} in it",

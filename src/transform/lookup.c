@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "base/checked.h"
 #include "base/hash.h"
-#include "base/random.h"
 #include "transform/lookup_internal.h"
 
 #include <math.h>
@@ -20,7 +19,7 @@ static size_t text_bytes(const fby_lookup *t, uint32_t row) { return t->starts[r
 
 static size_t slot_of_text(const fby_lookup *t, const void *key, size_t n_bytes)
 {
-    return (size_t)(fby__hash_seeded(key, n_bytes, t->seed) >> t->shift);
+    return (size_t)fby__table_hash(key, n_bytes) & (t->n_slots - 1);
 }
 
 uint32_t fby__lookup_text(const fby_lookup *t, const void *key, size_t n_bytes)
@@ -84,7 +83,6 @@ static fby_status make_slots(fby_lookup *t, size_t n_slots, fby_error *err)
     fby__free(t->slots);
     t->slots = slots;
     t->n_slots = n_slots;
-    t->shift = 64 - (uint64_t)__builtin_ctzll(n_slots);
     place_all(t);
     return FBY_OK;
 }
@@ -99,8 +97,6 @@ static fby_status new_table(const bool *text_keys, size_t n_key_columns, const c
     t->text = n_key_columns == 1 && text_keys[0];
     t->n_key_columns = n_key_columns;
     t->pair_stride = FILLING_STRIDE;
-    t->seed = fby__random_unpredictable();
-    t->factor = fby__random_unpredictable() | 1;
     FBY__TRY(copy_columns(t, columns, n_columns, err));
     FBY__TRY(make_slots(t, FIRST_SLOTS, err));
     if (t->text && !(t->starts = fby__calloc(1, sizeof *t->starts)))

@@ -11,6 +11,7 @@
 #ifndef FBY_TRANSFORM_LOOKUP_INTERNAL_H
 #define FBY_TRANSFORM_LOOKUP_INTERNAL_H
 
+#include "base/hash.h"
 #include "transform/lookup.h"
 #include "transform/transform.h"
 
@@ -35,30 +36,21 @@ struct fby_lookup {
     int64_t first;
     uint32_t *slots; /* owned; NULL with `direct`; n_slots (a power of two, at least twice the keys) rows */
     size_t n_slots;
-    uint64_t shift; /* 64 − log2(n_slots) */
-    bool mixed;     /* numbers clustered, and are mixed before */
-    /* Set once, at random, so that nobody can choose keys that collide. What is found, and in which order, does not depend on them. */
-    uint64_t seed;   /* of texts */
-    uint64_t factor; /* of numbers that are mixed; odd */
+    bool mixed; /* numbers clustered, and are mixed before */
     /* while it is filled: what the arrays have room for */
     size_t cap_values, cap_numbers, cap_texts, cap_starts;
 };
 
-#define FBY__LOOKUP_GOLDEN UINT64_C(0x9e3779b97f4a7c15) /* 2^64 / the golden ratio: spreads numbers that follow each other in equal steps */
-
 /*
- * Keys are mostly such numbers, and lie better than random ones then. Others may cluster, by chance or because somebody chose them; a table that
- * sees it mixes from then on, with a number that nobody knows: a key's high bits come into its low ones, or a large power of two as the step
- * would leave the product's low half empty (by 29 bits: by 32, pairs of equal numbers would be zeros), and the product's halves come together.
+ * Keys are mostly numbers that follow each other in equal steps, and lie better than random ones then. Others may cluster, by chance or because
+ * somebody chose them; a table that sees it mixes from then on.
  */
 static inline size_t fby__lookup_slot_of_number(const fby_lookup *t, int64_t key)
 {
-    if (!t->mixed) {
-        const uint64_t product = (uint64_t)key * FBY__LOOKUP_GOLDEN; /* its high half decides */
-        return (size_t)((product ^ product >> 32) & (t->n_slots - 1));
-    }
-    const uint64_t folded = (uint64_t)key ^ (uint64_t)key >> 29, product = folded * t->factor;
-    return (size_t)((product ^ product >> 32) * FBY__LOOKUP_GOLDEN >> t->shift);
+    if (t->mixed)
+        return (size_t)(fby__table_hash_u64((uint64_t)key) & (t->n_slots - 1));
+    const uint64_t product = (uint64_t)key * FBY__GOLDEN; /* its high half decides */
+    return (size_t)((product ^ product >> 32) & (t->n_slots - 1));
 }
 
 static inline uint32_t fby__lookup_number(const fby_lookup *t, int64_t key)

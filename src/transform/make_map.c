@@ -221,7 +221,7 @@ static void destroy_map(void *state)
 
 static uint64_t hash_number(uint64_t x)
 {
-    x = (x ^ x >> 32) * UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 32) * FBY__GOLDEN;
     return x ^ x >> 32;
 }
 
@@ -253,7 +253,7 @@ static uint32_t entry_of_number(const value_map *m, int64_t x)
 
 static uint32_t entry_of_text(const value_map *m, const uint8_t *text, size_t n)
 {
-    return find_slot(m, fby__hash(text, n).lo, (const char *)text, n)->entry;
+    return find_slot(m, fby__table_hash(text, n), (const char *)text, n)->entry;
 }
 
 /* ---- map: creation ---- */
@@ -345,7 +345,7 @@ static fby_status add_entries(const fby__make_spec *spec, value_map *m, fby_erro
             entry = &m->near[(uint64_t)a->numbers[i] - (uint64_t)m->near_begin];
         } else {
             const size_t n = a->texts ? strlen(a->texts[i]) : 0;
-            const uint64_t key = a->texts ? fby__hash(a->texts[i], n).lo : (uint64_t)a->numbers[i];
+            const uint64_t key = a->texts ? fby__table_hash(a->texts[i], n) : (uint64_t)a->numbers[i];
             map_slot *s = find_slot(m, key, a->texts ? a->texts[i] : NULL, n);
             s->key = key;
             entry = &s->entry;

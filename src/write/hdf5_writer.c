@@ -132,7 +132,7 @@ static fby_status check(const struct ArrowSchema *schema, const fby__write_optio
             if (is_below(schema->children[k]->name, name))
                 return refuse(name, "an HDF5 path is a data set or a group, and another column's name goes on from it", err);
     }
-    return fby__h5_output_find(err);
+    return fby__h5_output_find(options->environment, err);
 }
 
 /* ---- values ---- */
@@ -331,7 +331,7 @@ static fby_status hdf5_begin(const struct ArrowSchema *schema, const fby__write_
     w->n_attributes = options->n_attributes;
     fby_status status = fby__arrow_schema_copy(schema, &w->schema, err);
     if (status == FBY_OK)
-        status = fby__h5_output_open(*options->file, &w->program, err);
+        status = fby__h5_output_open(options->environment, *options->file, &w->program, err);
     if (status == FBY_OK)
         status = make_columns(w, options, err);
     if (status == FBY_OK)

@@ -181,10 +181,12 @@ void fby__pqw_split(const uint8_t *values, size_t n, size_t value_bytes, uint8_t
 
 /* ---- parquet_dictionary.c ---- */
 
+typedef enum fby__pqw_search { FBY__PQW_PLAIN, FBY__PQW_MIXED, FBY__PQW_GIVEN_UP } fby__pqw_search;
+
 /** Zero-initialise; buffers serve the next chunk again. */
 typedef struct fby__pqw_dictionary {
     bool used; /* the last chunk's values are worth one */
-    bool given_up;
+    fby__pqw_search search;
     uint32_t n;       /* distinct values */
     fby__buf plain;   /* they, as the dictionary page holds them */
     fby__buf indices; /* uint32_t, one a value of the chunk */

@@ -45,6 +45,7 @@ typedef struct fby__write_options {
     /* HDF5, which is not written in order: */
     const int *file;           /* in place of the sink, an empty file, open for reading and writing. Borrowed until begin returns */
     uint64_t rows, batch_rows; /* of the file; of each batch but the last, which are the chunks */
+    const struct fby__h5_environment *environment; /* of its helper program; NULL = as it is now. Borrowed until begin returns */
 } fby__write_options;
 
 /** UTF-8, NUL-terminated; borrowed for the call. */

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/hash.h"
 #include "base/random.h"
 #include "block/schema.h"
 #include "support/test_seed.h"
@@ -263,6 +264,36 @@ static void a_stored_number_without_a_dtype_of_numbers_is_refused(void **state)
     }
 }
 
+/* Names that would share a 64th of the slots of a table whose hash everybody knows. */
+static void names_that_were_chosen_lie_apart(void **state)
+{
+    enum { N = 8000, SLOTS = 16384, TEXT = 12 };
+    (void)state;
+    fby__schema_element *e = calloc(N + 1, sizeof *e);
+    char *text = malloc(N * TEXT);
+    e[0] = element("", FBY_KIND_STRUCT, N);
+    size_t n = 0, longest = 0, run = 0;
+    for (unsigned i = 0; n < N; i++) {
+        char *name = text + n * TEXT;
+        (void)snprintf(name, TEXT, "c%u", i);
+        if (fby__hash(name, strlen(name)).lo % SLOTS < SLOTS / 64)
+            e[++n] = number(name, FBY_INT32);
+    }
+    fby__schema *s;
+    assert_int_equal(fby__schema_create(e, N + 1, &s, NULL), FBY_OK);
+    assert_int_equal(s->lookup_mask, SLOTS - 1);
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        run = s->lookup[i] ? run + 1 : 0;
+        longest = run > longest ? run : longest;
+    }
+    assert_true(longest < 500); /* at random: some 60 */
+    for (size_t i = 0; i < N; i++)
+        assert_int_equal(fby__schema_find(s, text + i * TEXT), i + 1);
+    fby__schema_unref(s);
+    free(text);
+    free(e);
+}
+
 static void refuse(const fby__schema_element *e, size_t n, fby_status want, const char *word)
 {
     fby__schema *s = NULL;
@@ -473,6 +504,7 @@ int main(void)
         cmocka_unit_test(type_text_is_cut_at_the_buffer_and_tells_its_length),
         cmocka_unit_test(a_frozen_schema_thaws_to_an_equal_one),
         cmocka_unit_test(a_stored_number_without_a_dtype_of_numbers_is_refused),
+        cmocka_unit_test(names_that_were_chosen_lie_apart),
         cmocka_unit_test(the_hash_tells_schemas_apart),
         cmocka_unit_test(damaged_blobs_are_refused_whatever_bit_is_wrong),
         cmocka_unit_test(trees_that_do_not_add_up_are_refused),

@@ -222,9 +222,10 @@ static void ranks_of_a_host_are_those_that_its_launcher_says(void **state)
     assert_int_equal(fby__host_ranks(), 0);
 }
 
-/* The budget that nobody stated, in a process of its own. */
-static uint64_t default_budget(const char *ranks)
+/* The budget that nobody stated, in a process of its own, whose limit leaves so much; 0 = it has none. */
+static uint64_t default_budget(const char *ranks, uint64_t own_bytes)
 {
+    const struct rlimit limit = {.rlim_cur = data_bytes() + own_bytes, .rlim_max = RLIM_INFINITY};
     int ends[2];
     uint64_t bytes = 0;
     assert_int_equal(pipe(ends), 0);
@@ -234,6 +235,8 @@ static uint64_t default_budget(const char *ranks)
         fby__account_stats now = {0};
         if (ranks)
             (void)setenv("LOCAL_WORLD_SIZE", ranks, 1);
+        if (own_bytes && setrlimit(RLIMIT_DATA, &limit) != 0)
+            _exit(1);
         if (fby__account_open_asked(0, &account, NULL) == FBY_OK)
             fby__account_stats_of(account, &now);
         _exit(write(ends[1], &now.limit_bytes, sizeof now.limit_bytes) != sizeof now.limit_bytes);
@@ -248,8 +251,12 @@ static uint64_t default_budget(const char *ranks)
 static void a_budget_that_nobody_stated_is_a_rank_s_share(void **state)
 {
     (void)state;
-    const uint64_t alone = default_budget(NULL), of_eight = default_budget("8");
+    const uint64_t alone = default_budget(NULL, 0), of_eight = default_budget("8", 0);
     assert_true(of_eight > 0 && of_eight < alone / 4); /* what is available changes meanwhile */
+    if (of_eight < 100 * MIB)
+        skip();
+    const uint64_t own = default_budget("8", 100 * MIB); /* which no other rank has a share in */
+    assert_true(own > 40 * MIB && own <= 50 * MIB);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup_dir, teardown_dir)

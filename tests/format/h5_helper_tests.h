@@ -23,7 +23,7 @@ static inline bool no_helper_program(const char *test)
     char path[FBY__H5P_MAX_PATH];
     fby_error err;
     (void)unsetenv("FOREBAY_HDF5_HELPER");
-    if (fby__h5_helper_find(path, &err) == FBY_OK)
+    if (fby__h5_helper_find(&(fby__h5_environment){0}, path, &err) == FBY_OK)
         return false;
     printf("%s: skipped, forebay-hdf5 was not built (libhdf5 was not found)\n", test);
     return true;

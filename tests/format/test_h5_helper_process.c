@@ -145,7 +145,7 @@ static void a_program_killed_while_it_starts_is_tried_again(void **state)
     (void)state;
     fby_error err;
     char real[4096], text[4400];
-    check_ok(fby__h5_helper_find(real, &err), &err);
+    check_ok(fby__h5_helper_find(&(fby__h5_environment){0}, real, &err), &err);
     (void)snprintf(text, sizeof text, "#!/bin/sh\n[ -e deaths ] || { echo >>deaths; kill -KILL $$; }\nexec '%s' \"$@\"\n", real);
     put_script(text);
     must_read();

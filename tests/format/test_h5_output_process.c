@@ -51,7 +51,7 @@ static fby_status try_open(fby__h5_output **out, fby_error *err)
 {
     const int file = open("file", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     assert_true(file >= 0);
-    const fby_status status = fby__h5_output_open(file, out, err);
+    const fby_status status = fby__h5_output_open(NULL, file, out, err);
     (void)close(file);
     return status;
 }

@@ -1,5 +1,6 @@
 /* HDF5 → panels: chunks that blocks and threads share, and the helper program's values beside ours. */
 #include "format/h5_dense_panel.h"
+#include "format/hdf5/client/output.h"
 
 /* ---- chunks that blocks share ---- */
 
@@ -177,9 +178,8 @@ static unsigned compare_with_helper(const char *name, const fby__format_opts *op
 static void the_helper_program_gives_the_same_panels(void **state)
 {
     (void)state;
-    char path[FBY__H5P_MAX_PATH];
     fby_error err;
-    if (fby__h5_helper_find(path, &err) != FBY_OK) {
+    if (fby__h5_output_find(NULL, &err) != FBY_OK) {
         print_message("skipped: forebay-hdf5 was not built (libhdf5 was not found)\n");
         skip();
     }

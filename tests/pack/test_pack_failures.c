@@ -17,7 +17,7 @@
 #include "support/files.h"
 #include "support/temp_dir.h"
 
-#include "format/hdf5/client/helper_internal.h"
+#include "format/hdf5/client/output.h"
 
 #include <forebay/pack.h>
 
@@ -154,9 +154,8 @@ static void so_does_one_by_a_key(void **state)
 static void so_does_one_of_hdf5(void **state)
 {
     (void)state;
-    char path[FBY__H5P_MAX_PATH];
     fby_error err;
-    if (fby__h5_helper_find(path, &err) != FBY_OK) {
+    if (fby__h5_output_find(NULL, &err) != FBY_OK) {
         print_message("skipped: %s\n", err.message);
         skip();
     }

@@ -1,6 +1,7 @@
 """How tests send SIGINT, and how often: FOREBAY_INTERRUPTS=100 (make interrupts) repeats each wait, and asks for the time that is promised."""
 
 import contextlib
+import gc
 import os
 import signal
 import threading
@@ -25,6 +26,7 @@ def default_sigint():
 def interrupt(work, after=AFTER):
     """Call `work`, which is ended by KeyboardInterrupt, soon after it was sent."""
     sent = []
+    collects = gc.isenabled()
 
     def send():
         sent.append(time.monotonic())
@@ -33,6 +35,7 @@ def interrupt(work, after=AFTER):
     timer = threading.Timer(after, send)
     ended = None
     try:
+        gc.disable()  # a finalizer that it runs just then takes KeyboardInterrupt for itself
         timer.start()
         try:
             work()
@@ -42,6 +45,9 @@ def interrupt(work, after=AFTER):
         time.sleep(5)
     except KeyboardInterrupt:
         ended = time.monotonic()
+    finally:
+        if collects:
+            gc.enable()
     timer.join()
     assert ended is not None
     print(f"{(ended - sent[0]) * 1e3:.0f} ms")

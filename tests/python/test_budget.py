@@ -142,6 +142,32 @@ def test_ranks_of_a_host_share_what_it_has(run_python):
         assert local == 64 or budget >= min(256 << 20, available // 2)
 
 
+def test_a_limit_of_the_process_own_is_not_shared_among_ranks(run_python):
+    """A GiB of address space for each of 4: what reads 128 MiB has room in half of it, and has none in an eighth."""
+    done = run_python(
+        NUMBERS
+        + """
+    import re
+    large = fb.open({"x": np.zeros((640 << 20) // 4, dtype=np.float32)})
+    limited(1 << 30)
+    def refused(call):
+        try:
+            call()
+        except fb.BudgetError as e:
+            return int(re.search(r"budget of (\\d+) bytes", str(e))[1])
+    with ds.rows().loader(batch_size=1024, threads=1, memory="50%") as loader:
+        half = loader.report().budget_bytes
+    budgets = [half, fb._forebay.memory_budget(0), refused(large.read)]
+    n = sum(len(column) for column in ds.read().values())
+    print(json.dumps([n, budgets]))
+    """,
+        env={"LOCAL_WORLD_SIZE": "4"},
+    )
+    n, budgets = json.loads(done.stdout)
+    assert n == 32 << 20
+    assert all(192 << 20 < bytes_ <= 512 << 20 for bytes_ in budgets), budgets  # threads and their memory take some of the GiB
+
+
 def test_a_budget_beyond_the_limit_is_warned_of_once(run_python):
     done = run_python(
         NUMBERS

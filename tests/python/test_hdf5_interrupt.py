@@ -231,19 +231,7 @@ def test_arrow_exports_end(path):
     pa = pytest.importorskip("pyarrow")
     with fb.open(path, cache_dir="") as ds:
         pa.table(ds)  # the first time it imports half of itself
-        sent = []
-        stop_helpers()
-        timer = threading.Timer(AFTER, lambda: (sent.append(time.monotonic()), os.kill(os.getpid(), signal.SIGINT)))
-        timer.start()
-        with pytest.raises(KeyboardInterrupt):
-            try:
-                pa.table(ds)
-            except OSError:  # pyarrow's; KeyboardInterrupt comes with the next line of Python
-                for _ in range(100):
-                    time.sleep(0.05)
-        assert time.monotonic() - sent[0] < ENOUGH
-        timer.join()
-        assert not any(state in "Tt" for state in helpers().values())
+        interrupted(lambda: pa.table(ds))
         assert pa.table(ds).num_rows == 20_000
 
 

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 import warnings
 
 import pytest
@@ -12,6 +13,7 @@ np = pytest.importorskip("numpy")
 h5py = pytest.importorskip("h5py")
 pytest.importorskip("hdf5plugin")
 import hdf5_files as files  # noqa: E402
+import interrupts  # noqa: E402
 
 N = 60
 
@@ -468,6 +470,28 @@ def test_other_prefixes_are_another_data_set_in_the_index_cache(prefixes, monkey
             assert ds.read("v")["v"].tolist() == [value] * N
             seen.add(ds.fingerprint)
     assert len(seen) == 2
+
+
+@pytest.mark.parametrize("name", ["v", "l"])
+@pytest.mark.parametrize("cached", [False, True])
+def test_the_environment_is_that_of_the_opening(prefixes, monkeypatch, name, cached):
+    path, options = prefixes / "own" / f"{name}.h5", {"cache_dir": prefixes / "cache" if cached else ""}
+    for folder, value in (("first", 1), ("second", 2)):
+        write(prefixes / folder / "s.h5", x=np.full(N, value))
+    if cached:
+        fb.open(path, **options).close()
+    with fb.open(path, **options) as ds:
+        assert ds._info["files_from_cache"] == cached
+        for variable in ("HDF5_VDS_PREFIX", "HDF5_EXT_PREFIX"):
+            monkeypatch.setenv(variable, str(prefixes / "second"))
+        with fb.open(path, cache_dir="") as other:  # whose helper program is another
+            assert other.read("v")["v"].tolist() == [2] * N
+        assert ds.read("v")["v"].tolist() == [1] * N
+        monkeypatch.setenv("FOREBAY_HDF5_HELPER", "/nonexistent")
+        for pid, (program, _) in interrupts.children(os.getpid()).items():
+            if program == "forebay-hdf5":
+                os.kill(pid, signal.SIGKILL)
+        assert ds.read("v")["v"].tolist() == [1] * N
 
 
 def test_raw_data_that_appears_beside_the_file_is_a_change(raw, monkeypatch):

@@ -2,9 +2,11 @@
 
 import _thread
 import contextlib
+import ctypes
 import functools
 import gzip
 import itertools
+import operator
 import os
 import random
 import signal
@@ -113,6 +115,26 @@ def test_opening_a_stream_goes_on_where_the_handler_raises_nothing(small_batches
             assert len(ds) == 120_000 and heard
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def interrupt_before(call):
+    """Ctrl-C comes when no line of Python is left before a function in C, which is the first to see it."""
+    with pytest.raises(KeyboardInterrupt):
+        list(map(operator.call, [ctypes.pythonapi.PyErr_SetInterrupt, call]))
+
+
+def test_a_call_that_ctrl_c_has_come_before_is_not_made(files, tmp_path):
+    path = os.fsencode(files / "many")
+    call = functools.partial(fb._forebay.open_files, [(None, path)], {"cache_dir": str(tmp_path), "progress": None, "dtypes": None})
+    interrupt_before(call)
+    assert not list(tmp_path.iterdir())
+    call()
+    assert list(tmp_path.iterdir())
+
+
+def test_ctrl_c_before_a_stream_is_opened_is_not_lost(small_batches):
+    interrupt_before(functools.partial(fb._forebay.open_columns, [("x", "l", (), np.arange(8), None, None)], 8, 8))
+    interrupt_before(functools.partial(fb._forebay.open_arrow, small_batches.__arrow_c_stream__()))
 
 
 @functools.cache

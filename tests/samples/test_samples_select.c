@@ -1,7 +1,9 @@
 /* Samples by values, from index tables, more than once: what comes is what a loop over the rows would choose. */
 #include "samples_pulses.h"
 
+#include "base/hash.h"
 #include "base/random.h"
+#include "samples/values.h"
 
 #include <math.h>
 
@@ -509,6 +511,47 @@ static void strings_are_values_too(void **state)
     fby_dataset_close(ds);
 }
 
+static uint64_t splitmix(uint64_t x)
+{
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+/* Numbers and texts that would share a 64th of the slots of a table whose hash everybody knows. */
+static void values_that_were_chosen_lie_apart(void **state)
+{
+    enum { N = 8000, SLOTS = 16384, TEXT = 12 };
+    static int64_t ids[N];
+    static char text[N][TEXT];
+    static const char *texts[N];
+    const fby_field fields[2] = {{.kind = FBY_KIND_INT}, {.kind = FBY_KIND_STRING}};
+    size_t n_ids = 0, n_texts = 0;
+    (void)state;
+    for (uint32_t i = 0; n_ids < N || n_texts < N; i++) {
+        char one[TEXT];
+        (void)snprintf(one, sizeof one, "k%u", i);
+        if (n_ids < N && splitmix(i) % SLOTS < SLOTS / 64)
+            ids[n_ids++] = i;
+        if (n_texts < N && fby__hash(one, strlen(one)).lo % SLOTS < SLOTS / 64)
+            texts[n_texts] = strcpy(text[n_texts], one), n_texts++;
+    }
+    for (int k = 0; k < 2; k++) {
+        const fby_values given = k ? (fby_values){.texts = texts, .n = N} : (fby_values){.numbers = ids, .n = N};
+        const fby__value_type type = {.name = "k", .field = &fields[k], .is_text = k};
+        fby__value_set set = {0};
+        size_t longest = 0, run = 0;
+        assert_int_equal(fby__value_set_init(&set, &given, true, &type, NULL), FBY_OK);
+        assert_int_equal(set.n_slots, SLOTS);
+        for (size_t i = 0; i < SLOTS; i++) {
+            run = set.slots[i] ? run + 1 : 0;
+            longest = run > longest ? run : longest;
+        }
+        assert_true(longest < 500); /* at random: some 60 */
+        fby__value_set_fini(&set);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -527,6 +570,7 @@ int main(void)
         cmocka_unit_test(resampling_rounds_the_expected_count_down_or_up),
         cmocka_unit_test(any_failing_allocation_is_out_of_memory),
         cmocka_unit_test(strings_are_values_too),
+        cmocka_unit_test(values_that_were_chosen_lie_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

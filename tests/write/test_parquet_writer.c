@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/hash.h"
 #include "format/parquet/encodings.h"
 #include "support/arrow_build.h"
 #include "support/test_seed.h"
@@ -234,6 +235,77 @@ static void every_null_is_found(void **state)
     root.release(&root);
 }
 
+/* ---- dictionaries ---- */
+
+/* The longest run of slots that are taken. */
+static size_t longest_run(const fby__pqw_dictionary *d)
+{
+    size_t longest = 0, n = 0;
+    for (size_t i = 0; i < d->slots.n / sizeof(uint32_t); i++) {
+        n = ((const uint32_t *)(const void *)d->slots.data)[i] ? n + 1 : 0;
+        longest = n > longest ? n : longest;
+    }
+    return longest;
+}
+
+/* The dictionary of one column: 2 n values, each twice. Is its search mixed? */
+static bool find_pairs(const char *format, const void *values, size_t n, size_t bytes)
+{
+    struct ArrowSchema root = arrow_field("+s", "", 0, 1);
+    *root.children[0] = arrow_field(format, "v", 0, 0);
+    struct ArrowArray batch = arrow_array((int64_t)(2 * n), 1, 1);
+    char *twice = malloc(2 * n * bytes);
+    for (size_t i = 0; i < 2 * n; i++)
+        memcpy(twice + i * bytes, (const char *)values + i / 2 * bytes, bytes);
+    *batch.children[0] = arrow_numbers((int64_t)(2 * n), twice, NULL, 0);
+    fby__pqw_schema schema;
+    fby__pqw_levels levels = {0};
+    fby__pqw_dictionary d = {0};
+    fby__arrow_format parsed;
+    const struct ArrowArray *leaf;
+    assert_int_equal(fby__pqw_schema_init(&root, &schema, NULL), FBY_OK);
+    assert_int_equal(fby__arrow_format_parse(format, &parsed, NULL), FBY_OK);
+    assert_int_equal(fby__pqw_levels_make(&levels, &schema, &schema.leaves[0], &batch, &leaf, NULL), FBY_OK);
+    assert_int_equal(fby__pqw_dictionary_make(&d, fby__pqw_values_of(&schema.leaves[0], &parsed, leaf, &levels), 2 * n, NULL), FBY_OK);
+    const bool mixed = d.search == FBY__PQW_MIXED;
+    assert_true(d.search != FBY__PQW_GIVEN_UP);
+    assert_int_equal(d.n, n);
+    assert_memory_equal(d.plain.data, values, n * bytes);
+    for (size_t i = 0; i < 2 * n; i++)
+        assert_int_equal(((const uint32_t *)(const void *)d.indices.data)[i], i / 2);
+    assert_true(longest_run(&d) < 500); /* of half the slots taken at random: some 100 */
+    fby__pqw_dictionary_fini(&d);
+    fby__pqw_levels_fini(&levels);
+    fby__pqw_schema_fini(&schema);
+    root.release(&root);
+    batch.release(&batch);
+    return mixed;
+}
+
+static void numbers_of_a_dictionary_are_mixed_where_they_cluster_and_only_there(void **state)
+{
+    enum { N = 120000 };
+    (void)state;
+    static double whole[N], hundredths[N];
+    static int64_t steps[N], chosen[N];
+    static int32_t narrow[N];
+    uint64_t inverse = 1; /* of the golden ratio's number, modulo 2^64 */
+    for (int i = 0; i < 6; i++)
+        inverse *= 2 - FBY__GOLDEN * inverse;
+    for (uint64_t i = 0; i < N; i++) {
+        whole[i] = (double)i;
+        hundredths[i] = 0.01 * (double)i;
+        steps[i] = 1000 * (int64_t)i;
+        narrow[i] = (int32_t)i;
+        chosen[i] = (int64_t)((i + 1) * inverse); /* their products are low numbers */
+    }
+    assert_false(find_pairs("l", steps, N, 8));
+    assert_false(find_pairs("g", hundredths, N, 8));
+    assert_false(find_pairs("i", narrow, N, 4));
+    assert_true(find_pairs("g", whole, N, 8));
+    assert_true(find_pairs("l", chosen, N, 8));
+}
+
 /* ---- the writer, where something fails ---- */
 
 typedef struct sink {
@@ -351,6 +423,7 @@ int main(void)
         cmocka_unit_test_setup(split_floats_are_put_together_again, seed_random),
         cmocka_unit_test(nested_columns_become_levels_and_runs),
         cmocka_unit_test_setup(every_null_is_found, seed_random),
+        cmocka_unit_test(numbers_of_a_dictionary_are_mixed_where_they_cluster_and_only_there),
         cmocka_unit_test(every_failed_allocation_is_an_error_and_nothing_leaks),
         cmocka_unit_test(what_the_sink_says_is_what_the_writer_says),
     };

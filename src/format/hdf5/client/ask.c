@@ -67,7 +67,15 @@ fby_status fby__h5_helper_ask(const fby__h5_ask *ask, int *out_fd, uint64_t *out
         q.start[i] = ask->start[i];
         q.count[i] = ask->count[i];
     }
-    return ask_with_memory(ask, &q, out_fd, out_bytes, err);
+    fby__arena arena = {0};
+    fby__h5_environment environment;
+    fby__h5_ask own = *ask;
+    fby_status status = fby__h5_environment_take(ask->environment, &arena, &environment, err);
+    own.environment = &environment;
+    if (status == FBY_OK)
+        status = ask_with_memory(&own, &q, out_fd, out_bytes, err);
+    fby__arena_fini(&arena);
+    return status;
 }
 
 fby_status fby__h5_helper_fetch(int fd, uint64_t offset, void *dst, size_t n, fby_error *err)

@@ -144,12 +144,12 @@ static fby_status fail_open_to_others(const char *path, fby_error *err)
         path);
 }
 
-fby_status fby__h5_helper_find(char *out, fby_error *err)
+fby_status fby__h5_helper_find(const fby__h5_environment *environment, char *out, fby_error *err)
 {
-    const char *said = secure_getenv("FOREBAY_HDF5_HELPER");
+    const char *said = environment->program;
     if (said && strcmp(said, "none") == 0)
         return fby__fail(err, FBY_E_UNSUPPORTED, "this needs libhdf5 in a program of its own, and FOREBAY_HDF5_HELPER is \"none\"");
-    if (said && *said) {
+    if (said) {
         int is = strlen(said) < FBY__H5P_MAX_PATH ? check_program(said, out) : IS_NONE;
         if (is == IS_PROGRAM)
             return FBY_OK;
@@ -176,11 +176,10 @@ fby_status fby__h5_helper_find(char *out, fby_error *err)
         "installed (Debian: libhdf5-dev), or set FOREBAY_HDF5_HELPER to the program (to \"none\": what needs it is left out by name)");
 }
 
-bool fby__h5_helper_is_expected(void)
+bool fby__h5_helper_is_expected(const fby__h5_environment *environment)
 {
-    const char *said = secure_getenv("FOREBAY_HDF5_HELPER");
-    if (said && *said)
-        return strcmp(said, "none") != 0;
+    if (environment->program)
+        return strcmp(environment->program, "none") != 0;
 #if defined(FBY_HAVE_HELPER)
     return true;
 #else

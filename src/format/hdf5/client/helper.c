@@ -58,6 +58,7 @@ static fby_status complete(fby__h5_ask *ask, asked *text, fby_error *err)
     if (reach->folders_bytes)
         memcpy(text->folders + n + 1, reach->folders, reach->folders_bytes);
     ask->anywhere = reach->anywhere;
+    ask->environment = reach->environment;
     ask->folders = (fby__bytes){(const uint8_t *)text->folders, n + 1 + reach->folders_bytes};
     return FBY_OK;
 }

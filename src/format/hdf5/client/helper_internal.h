@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "format/format.h"
 #include "format/hdf5/client/protocol.h"
 #include "format/hdf5/metadata/hdf5.h"
 
@@ -17,9 +18,10 @@ typedef struct fby__h5_ask {
     uint64_t result_bytes, heap_at, promise;
     uint32_t rank;
     const uint64_t *start, *count;
-    uint64_t least, most; /* bytes of the answer that make sense */
-    bool anywhere;        /* reach: ask.c fills the request from it */
-    fby__bytes folders;   /* names, each with its NUL */
+    uint64_t least, most;                   /* bytes of the answer that make sense */
+    bool anywhere;                          /* reach: ask.c fills the request from it */
+    fby__bytes folders;                     /* names, each with its NUL */
+    const fby__h5_environment *environment; /* NULL: as it is now */
 } fby__h5_ask;
 
 /**
@@ -33,17 +35,29 @@ typedef struct fby__h5_ask {
 fby_status fby__h5_helper_ask(const fby__h5_ask *ask, int *out_fd, uint64_t *out_bytes, fby_error *err);
 
 /**
- * The same for a request that says already what the program may allocate: FBY_E_NOMEM where that was too little. Fills in its id.
+ * The same for a request that says already what the program may allocate, and has an environment: FBY_E_NOMEM where that was too little. Fills in
+ * its id.
  */
 fby_status fby__h5_helper_exchange(const fby__h5_ask *ask, fby__h5p_request *q, int *out_fd, uint64_t *out_bytes, fby_error *err);
 
 /** n bytes of the result from `offset`. Never maps: what the program does to its memory meanwhile cannot hurt. */
 fby_status fby__h5_helper_fetch(int fd, uint64_t offset, void *dst, size_t n, fby_error *err);
 
+/** The environment that was given, or, where none was, as it is now: the arena keeps it. */
+static inline fby_status fby__h5_environment_take(const fby__h5_environment *given, fby__arena *arena, fby__h5_environment *out,
+                                                  fby_error *err)
+{
+    if (!given)
+        return fby__h5_environment_read(arena, out, err);
+    *out = *given;
+    return FBY_OK;
+}
+
 /** The program as a request would find it, into out (4096 bytes). FBY_E_UNSUPPORTED when there is none. */
-fby_status fby__h5_helper_find(char *out, fby_error *err);
+fby_status fby__h5_helper_find(const fby__h5_environment *environment, char *out, fby_error *err);
 /** Is there to be one? Not where Forebay was built without libhdf5, or its user wants none. */
-bool fby__h5_helper_is_expected(void);
+bool fby__h5_helper_is_expected(const fby__h5_environment *environment);
+#define FBY__H5_VARIABLES 10 /* at most so many does the program get */
 
 /**
  * Start the program, with `socket` as its end and nothing else of ours.
@@ -51,10 +65,8 @@ bool fby__h5_helper_is_expected(void);
  * @folders  names, each with its NUL: what it may read below.
  * @file     -1, or the file that it writes, and then it reads none. As `socket`, none of the descriptors 0 to 4.
  */
-fby_status fby__h5_helper_spawn(const char *program, fby__bytes folders, int socket, int file, pid_t *out_pid, fby_error *err);
-
-/** What the program would get of the environment, as a hash. */
-uint64_t fby__h5_helper_environment(void);
+fby_status fby__h5_helper_spawn(const char *program, const fby__h5_environment *environment, fby__bytes folders, int socket, int file,
+                                pid_t *out_pid, fby_error *err);
 
 /**
  * A pair of sockets of a type: ours, and the program's, which is none of the descriptors 0 to 4. On failure nothing is open, *out_theirs is below 0 or

@@ -23,10 +23,16 @@ struct fby__h5_output {
 
 /* ---- the program ---- */
 
-fby_status fby__h5_output_find(fby_error *err)
+fby_status fby__h5_output_find(const fby__h5_environment *given, fby_error *err)
 {
     char program[FBY__H5P_MAX_PATH];
-    return fby__h5_helper_find(program, err);
+    fby__arena arena = {0};
+    fby__h5_environment environment;
+    fby_status status = fby__h5_environment_take(given, &arena, &environment, err);
+    if (status == FBY_OK)
+        status = fby__h5_helper_find(&environment, program, err);
+    fby__arena_fini(&arena);
+    return status;
 }
 
 /* The program is put away: nothing can be asked of it any more. */
@@ -149,16 +155,16 @@ static fby_status make_ends(int file, int *out_ours, int out[2], fby_error *err)
     return out[1] < 0 ? fby__fail_errno(err, saved, "no descriptor for the helper program (raise `ulimit -n`)") : FBY_OK;
 }
 
-static fby_status start(fby__h5_output *o, int file, fby_error *err)
+static fby_status start(fby__h5_output *o, const fby__h5_environment *environment, int file, fby_error *err)
 {
     char program[FBY__H5P_MAX_PATH];
     int theirs[2] = {-1, -1};
     fby__h5p_reply hello;
     fby__h5_helper_collect_undead(0);
-    FBY__TRY(fby__h5_helper_find(program, err));
+    FBY__TRY(fby__h5_helper_find(environment, program, err));
     fby_status status = make_ends(file, &o->fd, theirs, err);
     if (status == FBY_OK)
-        status = fby__h5_helper_spawn(program, (fby__bytes){NULL, 0}, theirs[0], theirs[1], &o->pid, err);
+        status = fby__h5_helper_spawn(program, environment, (fby__bytes){NULL, 0}, theirs[0], theirs[1], &o->pid, err);
     for (int i = 0; i < 2; i++)
         if (theirs[i] >= 0)
             (void)close(theirs[i]); /* the program has its own */
@@ -171,13 +177,18 @@ static fby_status start(fby__h5_output *o, int file, fby_error *err)
     return status;
 }
 
-fby_status fby__h5_output_open(int file, fby__h5_output **out, fby_error *err)
+fby_status fby__h5_output_open(const fby__h5_environment *given, int file, fby__h5_output **out, fby_error *err)
 {
+    fby__arena arena = {0};
+    fby__h5_environment environment;
     fby__h5_output *o = fby__calloc(1, sizeof *o);
     if (!o)
         return fby__fail_nomem(err, "an HDF5 file that is written");
     o->fd = -1;
-    const fby_status status = start(o, file, err);
+    fby_status status = fby__h5_environment_take(given, &arena, &environment, err);
+    if (status == FBY_OK)
+        status = start(o, &environment, file, err);
+    fby__arena_fini(&arena);
     if (status == FBY_OK)
         *out = o;
     else

@@ -9,18 +9,19 @@
 #define FBY_FORMAT_HDF5_CLIENT_OUTPUT_H
 
 #include "base/error.h"
+#include "format/format.h"
 #include "format/hdf5/client/protocol.h"
 
 typedef struct fby__h5_output fby__h5_output;
 
-/** Is there a program to write with? As fby__h5_output_open says it is not. */
-fby_status fby__h5_output_find(fby_error *err);
+/** Is there a program to write with? As fby__h5_output_open says it is not. environment: NULL = as it is now. */
+fby_status fby__h5_output_find(const fby__h5_environment *environment, fby_error *err);
 /**
  * @file  an empty one, open for reading and writing; the program has a descriptor of its own.
  *
  * FBY_E_UNSUPPORTED where there is no helper program; FBY_E_IO, naming it, where it does not start (or not in time).
  */
-fby_status fby__h5_output_open(int file, fby__h5_output **out, fby_error *err);
+fby_status fby__h5_output_open(const fby__h5_environment *environment, int file, fby__h5_output **out, fby_error *err);
 /**
  * Send a request and wait for its answer. magic, version and bytes are set here.
  *

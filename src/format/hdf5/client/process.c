@@ -249,18 +249,18 @@ static fby_status wait_for_hello_locked(const char *program, bool last, fby_erro
 }
 
 /* FBY_E_STATE without a message: as with fail_ended_locked(). */
-static fby_status start_locked(bool last, fby_error *err)
+static fby_status start_locked(const fby__h5_environment *environment, bool last, fby_error *err)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     char program[FBY__H5P_MAX_PATH];
     int ours, theirs;
     fby__h5_helper_collect_undead(0);
-    FBY__TRY(fby__h5_helper_find(program, err));
+    FBY__TRY(fby__h5_helper_find(environment, program, err));
     (void)pthread_once(&once, watch_forks); /* cannot fail */
     FBY__TRY(fby__h5_helper_pair(SOCK_SEQPACKET, &ours, &theirs, err));
     pid_t pid = 0;
     const fby__bytes folders = {g_helper.granted.data, g_helper.granted.n};
-    fby_status status = fby__h5_helper_spawn(program, folders, theirs, -1, &pid, err);
+    fby_status status = fby__h5_helper_spawn(program, environment, folders, theirs, -1, &pid, err);
     (void)close(theirs);
     if (status != FBY_OK) {
         (void)close(ours);
@@ -268,7 +268,7 @@ static fby_status start_locked(bool last, fby_error *err)
     }
     set_pid(pid);
     g_helper.fd = ours;
-    g_helper.environment = fby__h5_helper_environment();
+    g_helper.environment = environment->hash;
     return wait_for_hello_locked(program, last, err);
 }
 
@@ -440,15 +440,15 @@ static fby_status fail_start(fby_status status, fby_error *err)
 static fby_status ask_locked(const fby__h5_ask *ask, fby__h5p_request *q, int *out_fd, uint64_t *out_bytes, fby_error *err)
 {
     FBY__TRY(grant_locked(ask, err));
-    if (g_helper.fd >= 0 && g_helper.environment != fby__h5_helper_environment()) /* where it looks for sources and plugins */
+    if (g_helper.fd >= 0 && g_helper.environment != ask->environment->hash) /* where it looks for sources and plugins */
         put_away_locked();
     for (unsigned attempt = 0;; attempt++) {
         if (g_helper.fd < 0) {
-            fby_status started = start_locked(attempt > 0, err);
+            fby_status started = start_locked(ask->environment, attempt > 0, err);
             if (started == FBY_E_STATE)
                 continue;
             if (started != FBY_OK)
-                return fby__h5_helper_is_expected() ? fail_start(started, err) : started;
+                return fby__h5_helper_is_expected(ask->environment) ? fail_start(started, err) : started;
         }
         q->id = ++g_helper.last_id;
         fby_status r = send_locked(q, ask, err);
@@ -476,11 +476,19 @@ fby_status fby__h5_helper_exchange(const fby__h5_ask *ask, fby__h5p_request *q, 
 
 fby_status fby_sandbox_lacks(char *out, size_t room, fby_error *err)
 {
-    FBY__TRY(take_turn(false, err));
-    fby_status status = g_helper.fd >= 0 ? FBY_OK : start_locked(true, err);
+    fby__arena arena = {0};
+    fby__h5_environment environment;
+    fby_status status = fby__h5_environment_read(&arena, &environment, err);
     if (status == FBY_OK)
-        (void)snprintf(out, room, "%s", g_helper.lacks);
-    give_turn();
+        status = take_turn(false, err);
+    if (status == FBY_OK) {
+        if (g_helper.fd < 0)
+            status = start_locked(&environment, true, err);
+        if (status == FBY_OK)
+            (void)snprintf(out, room, "%s", g_helper.lacks);
+        give_turn();
+    }
+    fby__arena_fini(&arena);
     return status;
 }
 

@@ -1,6 +1,5 @@
-/* How the helper program is started: what it gets of the environment, which descriptors, and which folders. See helper.h. */
+/* How the helper program is started: its environment, its descriptors, and its folders. See helper.h. */
 #include "base/alloc.h"
-#include "base/hash.h"
 #include "format/hdf5/client/helper_internal.h"
 
 #include <errno.h>
@@ -10,46 +9,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-enum { N_VARIABLES = 10 };
-
-/* What the program needs of the environment: nothing else of it is its business, for a file may get at what it has. */
-static void environment(char *out[N_VARIABLES + 1])
-{
-    static const char *const NAMES[] = {
-        "HDF5_PLUGIN_PATH",
-        "HDF5_PLUGIN_PRELOAD",
-        "HDF5_EXT_PREFIX",
-        "HDF5_VDS_PREFIX",
-        "HDF5_EXTFILE_PREFIX",
-        "LD_LIBRARY_PATH",
-#if defined(FBY_HELPER_SANITIZED)
-        "ASAN_OPTIONS",
-        "UBSAN_OPTIONS",
-        "LSAN_OPTIONS",
-        "TSAN_OPTIONS"
-#endif
-    };
-    _Static_assert(sizeof NAMES / sizeof *NAMES <= N_VARIABLES, "room for each");
-    size_t n = 0;
-    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
-        for (char **e = environ; *e; e++)
-            if (strncmp(*e, NAMES[i], strlen(NAMES[i])) == 0 && (*e)[strlen(NAMES[i])] == '=') {
-                out[n++] = *e;
-                break;
-            }
-    out[n] = NULL;
-}
-
-uint64_t fby__h5_helper_environment(void)
-{
-    char *variables[N_VARIABLES + 1];
-    fby__hash128 hash = fby__hash("", 0);
-    environment(variables);
-    for (char **v = variables; *v; v++)
-        hash = fby__hash_more(hash, *v, strlen(*v) + 1);
-    return hash.lo;
-}
 
 /* The program's name, then the folders; NULL: no memory. Owned by the caller, its texts are not. */
 static char **arguments(fby__bytes folders)
@@ -68,9 +27,10 @@ static char **arguments(fby__bytes folders)
 }
 
 /* Returns 0 or an errno. */
-static int spawn(const char *program, char **argv, int socket, int file, pid_t *out_pid)
+static int spawn(const char *program, const fby__h5_environment *environment, char **argv, int socket, int file, pid_t *out_pid)
 {
-    char *variables[N_VARIABLES + 1];
+    char *variables[FBY__H5_VARIABLES + 1];
+    size_t n = 0;
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
     sigset_t none, all;
@@ -84,7 +44,9 @@ static int spawn(const char *program, char **argv, int socket, int file, pid_t *
     }
     (void)sigemptyset(&none);
     (void)sigfillset(&all);
-    environment(variables);
+    for (size_t at = 0; at < environment->bytes; at += strlen(variables[n++]) + 1)
+        variables[n] = (char *)(uintptr_t)environment->variables + at;
+    variables[n] = NULL;
     r = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
     for (int fd = 1; !r && fd <= 2; fd++) /* the library never prints: neither does its program */
         r = posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_WRONLY, 0);
@@ -105,13 +67,14 @@ static int spawn(const char *program, char **argv, int socket, int file, pid_t *
     return r;
 }
 
-fby_status fby__h5_helper_spawn(const char *program, fby__bytes folders, int socket, int file, pid_t *out_pid, fby_error *err)
+fby_status fby__h5_helper_spawn(const char *program, const fby__h5_environment *environment, fby__bytes folders, int socket, int file,
+                                pid_t *out_pid, fby_error *err)
 {
     static const uint8_t WRITE_MODE[] = FBY__H5P_WRITE_MODE;
     char **argv = arguments(file < 0 ? folders : (fby__bytes){WRITE_MODE, sizeof WRITE_MODE});
     if (!argv)
         return fby__fail_nomem(err, "the helper program");
-    const int r = spawn(program, argv, socket, file, out_pid);
+    const int r = spawn(program, environment, argv, socket, file, out_pid);
     fby__free(argv);
     if (r == 0)
         return FBY_OK;

@@ -101,16 +101,9 @@ fby_status fby__h5_name(fby__h5_file *f, const fby__h5_cursor *c, const uint8_t 
 
 /* ---- bytes ---- */
 
-static uint64_t mix64(uint64_t v) /* the finaliser of splitmix64: addresses are multiples of 8 and sizes repeat */
-{
-    v = (v ^ v >> 30) * 0xbf58476d1ce4e5b9u;
-    v = (v ^ v >> 27) * 0x94d049bb133111ebu;
-    return v ^ v >> 31;
-}
-
 static size_t find_slot(const view *views, size_t n_slots, uint64_t offset, uint64_t n)
 {
-    size_t at = (size_t)mix64(offset ^ n << 48) & (n_slots - 1);
+    size_t at = (size_t)fby__table_hash_u64(offset ^ n << 48) & (n_slots - 1);
     while (views[at].data && (views[at].offset != offset || views[at].n != n))
         at = (at + 1) & (n_slots - 1);
     return at;
@@ -206,7 +199,7 @@ fby_status fby__h5_view(fby__h5_file *f, uint64_t address, uint64_t n, const cha
 
 const fby__h5_type *fby__h5_named_find(const fby__h5_file *f, uint64_t address)
 {
-    const named *t = f->pages->named[mix64(address) % NAMED_SLOTS];
+    const named *t = f->pages->named[fby__table_hash_u64(address) % NAMED_SLOTS];
     while (t && t->address != address)
         t = t->next;
     return t ? t->type : NULL;
@@ -214,7 +207,7 @@ const fby__h5_type *fby__h5_named_find(const fby__h5_file *f, uint64_t address)
 
 fby_status fby__h5_named_keep(fby__h5_file *f, uint64_t address, const fby__h5_type *type, fby_error *err)
 {
-    named *t = NULL, **head = &f->pages->named[mix64(address) % NAMED_SLOTS];
+    named *t = NULL, **head = &f->pages->named[fby__table_hash_u64(address) % NAMED_SLOTS];
     FBY__TRY(fby__h5_alloc(f, 1, sizeof *t, (void **)&t, err));
     *t = (named){address, type, *head};
     *head = t;

@@ -127,7 +127,7 @@ static fby_status collection_read(collection *c, fby__file *file, uint64_t offse
 /* Where the collection is, or would be. cap is a power of 2 and the table is never full. */
 static collection *slot_of(collection *table, size_t cap, uint64_t offset)
 {
-    size_t i = (size_t)fby__hash(&offset, sizeof offset).lo & (cap - 1);
+    size_t i = (size_t)fby__table_hash_u64(offset) & (cap - 1);
     while (table[i].data && table[i].offset != offset)
         i = (i + 1) & (cap - 1);
     return &table[i];

@@ -69,7 +69,7 @@ typedef struct builder {
 
 static address_slot *slot_of_address(address_slot *table, size_t cap, uint64_t address)
 {
-    size_t i = (size_t)fby__hash(&address, sizeof address).lo & (cap - 1);
+    size_t i = (size_t)fby__table_hash_u64(address) & (cap - 1);
     while (table[i].address != FBY__H5_UNDEFINED && table[i].address != address)
         i = (i + 1) & (cap - 1);
     return &table[i];
@@ -263,7 +263,7 @@ static fby_status walk(builder *b, fby_error *err)
 
 /* ---- names ---- */
 
-static uint64_t name_hash(uint32_t group, const char *name, size_t n) { return fby__hash_more((fby__hash128){group, 0}, name, n).lo; }
+static uint64_t name_hash(uint32_t group, const char *name, size_t n) { return fby__table_hash_u64(fby__table_hash(name, n) + group); }
 
 /* The slot of a name, or the free one where it would be. */
 static struct tree_slot *slot_of_name(const struct fby__h5_tree_index *x, const fby__h5_entry *entries, uint32_t group, const char *name,

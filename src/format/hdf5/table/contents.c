@@ -387,7 +387,7 @@ fby_status fby__h5_contents(fby__file *file, const fby__table *table, fby_conten
 {
     static const fby__format_opts DEFAULTS;
     lister l = {.o = {.file = file, .opts = &DEFAULTS}, .table = fby__h5_table_of(table), .out = out, .err = err};
-    const fby__reach *before = fby__h5_helper_reach(&l.table->reach);
+    const fby__reach *before = fby__h5_helper_reach(&l.table->base.reach);
     fby_status status = fby__h5_read_tree(&l.o, err);
     if (status == FBY_OK)
         status = out->of_table ? add_table(&l) : add_all(&l);
@@ -455,7 +455,7 @@ bool fby__h5_absent(const fby__table *base, fby__file *file, const char *path, c
             return true;
         }
     fby__h5_opening o = {.file = file, .opts = &DEFAULTS};
-    const fby__reach *before = fby__h5_helper_reach(&table->reach);
+    const fby__reach *before = fby__h5_helper_reach(&table->base.reach);
     bool found = *path && fby__h5_read_tree(&o, NULL) == FBY_OK && put_elsewhere(&o, table, path, out, n);
     (void)fby__h5_helper_reach(before);
     fby__h5_file_close(o.f);

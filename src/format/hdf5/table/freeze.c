@@ -326,10 +326,10 @@ static void table(ice *z, fby__h5_table *t, uint32_t n_leaves)
     FIELD(z, t->length_bytes);
     needed_text(z, &t->name);
     FIELD(z, t->base.n_sources);
-    flag(z, &t->reach.anywhere);
-    FIELD(z, t->reach.up);
-    FIELD(z, t->reach.folders_bytes);
-    run(z, (const void **)&t->reach.folders, t->reach.folders_bytes, 1);
+    flag(z, &t->base.reach.anywhere);
+    FIELD(z, t->base.reach.up);
+    FIELD(z, t->base.reach.folders_bytes);
+    run(z, (const void **)&t->base.reach.folders, t->base.reach.folders_bytes, 1);
     FIELD(z, t->n_sets);
     uint32_t leaves = n_leaves;
     FIELD(z, leaves);

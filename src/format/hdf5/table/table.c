@@ -441,6 +441,7 @@ static fby_status give_sources(const fby__h5_opening *o, fby__h5_table *t, fby_e
     }
     t->base.sources = sources;
     t->base.unsettled = o->unsettled;
+    t->base.reach.environment = o->opts->reach.environment;
     return sources ? FBY_OK : fby__fail_nomem(err, "the sources of a table");
 }
 
@@ -452,12 +453,12 @@ static fby_status publish(fby__h5_builder *b, const fby__h5_choice *choice, fby_
     fby__table *made = NULL;
     FBY__TRY(fby__schema_create(b->elements, b->n, &schema, b->err));
     fby__h5_table table = {
-        .base = {.ops = &fby__hdf5_ops, .schema = schema, .n_rows = choice->rows, .n_sources = (uint32_t)o->n_sources},
+        .base =
+            {.ops = &fby__hdf5_ops, .schema = schema, .n_rows = choice->rows, .n_sources = (uint32_t)o->n_sources, .reach = o->opts->reach},
         .file_bytes = fby__file_stamp_of(o->file)->size_bytes,
         .address_base = o->f ? o->f->base : 0,
         .offset_bytes = o->f ? o->f->offset_bytes : 8,
         .length_bytes = o->f ? o->f->length_bytes : 8,
-        .reach = o->opts->reach,
         .n_sets = b->n_sets,
         .sets = b->sets,
         .leaves = b->leaves,

@@ -100,7 +100,6 @@ typedef struct fby__h5_table {
     fby__h5_set *sets;
     fby__h5_leaf *leaves; /* base.schema->n_leaves, in schema order */
     const char *name;     /* path of the table's largest data set: what table= names */
-    fby__reach reach;     /* as it was opened */
     uint32_t n_others;    /* other tables in the file, the largest first, at most FBY__H5_MAX_OTHERS: for a note */
     const struct fby__h5_other {
         const char *name;

@@ -46,7 +46,7 @@ static fby_status read_slab(const fby__h5_rows *r, const slab *s, bool varies, s
     const fby__h5_set *set = r->set;
     fby__h5_state *state = r->job->state;
     const char *path = fby__file_path(r->job->file);
-    const fby__reach *before = fby__h5_helper_reach(&r->job->table->reach);
+    const fby__reach *before = fby__h5_helper_reach(&r->job->table->base.reach);
     fby__h5_helper_memory *memory = fby__h5_helper_memory_of(&state->helper);
     state->helper.least = (size_t)fby__h5_helper_bytes(set, n);
     fby_status status = varies ? fby__h5_helper_read_values(path, set->path, set->promise, set->rank, s->start, s->count, state->slab.data,

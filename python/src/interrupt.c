@@ -12,19 +12,25 @@
 
 static _Atomic(fby_cancel *) g_token; /* of the main thread's call; NULL = none */
 static struct sigaction g_before;     /* set before the handler is */
+static atomic_bool g_blocked;         /* SIGINT by the main thread, when its call began */
 
 static bool is_main_thread(void) { return syscall(SYS_gettid) == getpid(); }
 
-/* Another thread gets the signal while the main one starts a thread or a program; it is passed on, for the token may be gone by now. */
+/*
+ * Another thread gets the signal while the main one starts a thread or a program. It is passed on, for the token may be gone by now, and is the main
+ * thread's alone then, which would else have two of it; unless it blocks the signal, to have another thread hear it.
+ */
 static void on_signal(int number, siginfo_t *info, void *context)
 {
     const int before = errno;
     fby_cancel *token = atomic_load_explicit(&g_token, memory_order_relaxed);
-    if (token && is_main_thread())
-        fby_cancel_set(token);
-    else if (token)
+    if (token && !is_main_thread() && !atomic_load_explicit(&g_blocked, memory_order_relaxed)) {
         (void)syscall(SYS_tgkill, getpid(), getpid(), number); /* cannot fail: there is a main thread */
-    errno = before;
+        errno = before;
+        return;
+    }
+    if (token)
+        fby_cancel_set(token);
     if (g_before.sa_flags & SA_SIGINFO)
         g_before.sa_sigaction(number, info, context);
     else if (g_before.sa_handler != SIG_DFL && g_before.sa_handler != SIG_IGN)
@@ -43,6 +49,7 @@ static bool is_heard(struct sigaction *now)
 void fbpy_wait_begin(fbpy_wait *wait)
 {
     struct sigaction now;
+    sigset_t mask;
     *wait = (fbpy_wait){0};
     if (!(wait->token = fby_cancel_create()))
         return; /* without memory it goes on as it would without us */
@@ -50,6 +57,8 @@ void fbpy_wait_begin(fbpy_wait *wait)
     wait->heard = is_heard(&now);
     if (!wait->heard)
         return;
+    atomic_store_explicit(&g_blocked, pthread_sigmask(SIG_SETMASK, NULL, &mask) == 0 && sigismember(&mask, SIGINT) == 1,
+                          memory_order_relaxed);
     wait->outer = atomic_load_explicit(&g_token, memory_order_relaxed); /* of the call whose progress is being told */
     atomic_store_explicit(&g_token, wait->token, memory_order_relaxed);
     if (!is_ours(&now)) {

@@ -18,7 +18,7 @@ import forebay as fb
 import interrupts
 import numpy as np
 import pytest
-from interrupts import ENOUGH, TIMES
+from interrupts import AFTER, ENOUGH, TIMES
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -88,6 +88,28 @@ class Interrupting:
 def test_no_ctrl_c_is_lost_when_a_loader_goes(rows):
     with pytest.raises(KeyboardInterrupt):
         [rows.loader("c", batch_size=100), Interrupting()].clear()  # the last one goes first
+
+
+def test_ctrl_c_that_another_thread_hears_for_the_main_one_ends_its_call(rows):
+    sent = []
+
+    def hear():
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+        time.sleep(AFTER)
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        thread = threading.Thread(target=hear)
+        with pytest.raises(KeyboardInterrupt):
+            thread.start()
+            while True:
+                fb.Lookup(rows, "k", ["c"], first_wins=True)
+        assert time.monotonic() - sent[0] < ENOUGH
+        thread.join()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)  # of one signal there is one: nothing else is raised here
 
 
 @pytest.mark.parametrize("name", ["text.csv", "text.csv.gz", "lines.csv.gz", "many", "rows.parquet"])

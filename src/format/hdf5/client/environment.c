@@ -33,6 +33,8 @@ fby_status fby__h5_environment_read(fby__arena *arena, fby__h5_environment *out,
     }
     out->bytes = text.n;
     out->hash = fby__hash(text.data, text.n).lo;
+    if (program && put) /* a helper is that of who named it */
+        out->hash = fby__hash_more((fby__hash128){out->hash, 0}, program, strlen(program)).lo;
     put = put && (text.n == 0 || (out->variables = fby__arena_copy(arena, text.data, text.n)) != NULL) &&
           (!program || !*program || (out->program = fby__arena_copy(arena, program, strlen(program))) != NULL);
     fby__buf_fini(&text);

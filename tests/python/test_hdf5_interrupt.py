@@ -72,6 +72,18 @@ def test_reading_a_data_set_ends(path):
         np.testing.assert_array_equal(ds.read(["x"])["x"], np.arange(20_000))
 
 
+def test_a_signal_that_another_thread_gets_ends_the_call_of_the_main_one(path):
+    with fb.open(path, cache_dir="") as ds:
+        stop_helpers()
+        timer = threading.Timer(AFTER, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGINT))
+        begin = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            timer.start()
+            ds.read(["x"])
+        assert time.monotonic() - begin < AFTER + ENOUGH
+        timer.join()
+
+
 def test_opening_ends(path):
     interrupted(lambda: fb.open(path, cache_dir=""))
     fb.open(path, cache_dir="").close()

@@ -86,7 +86,9 @@ bool cli_list_match(const cli_list *list, const char *path)
     return list->n == 0;
 }
 
-cli_kind cli_option_kind(const cli_option *o) { return (cli_kind)(o->kind & (CLI_VARIED - 1)); }
+static const char *const NO_WORDS[] = {NULL};
+
+cli_kind cli_option_kind(const cli_option *o) { return CLI_KIND_OF(o->kind); }
 
 /* "missing-columns" is the library's missing_columns. */
 static bool has_name(const fby_option *o, const char *name)
@@ -99,21 +101,20 @@ static bool has_name(const fby_option *o, const char *name)
 
 const char *const *cli_words(fby_option_set set, const char *name)
 {
-    static const char *const NONE[] = {NULL};
     const fby_option *o;
     for (size_t i = 0; (o = fby_option_at(set, i)); i++)
         if (o->choices && has_name(o, name))
             return o->choices;
-    return NONE;
+    return NO_WORDS;
 }
 
 const char *cli_shuffle_name(fby_shuffle_kind kind) { return cli_words(FBY_OPTIONS_LOADER, "shuffle")[kind]; }
 
 const char *const *cli_option_words(const cli_option *o)
 {
-    if (o->choices)
-        return o->choices;
-    return cli_words(cli_option_kind(o) == CLI_CHOICE ? (fby_option_set)(o->kind >> 8) : FBY_OPTION_SETS, o->name);
+    if (cli_option_kind(o) != CLI_CHOICE)
+        return NO_WORDS;
+    return o->choices ? o->choices : cli_words(CLI_SET_OF(o->kind), o->name);
 }
 
 /** Read one argument of an option; false with what is expected instead. */

@@ -113,6 +113,9 @@ typedef enum cli_kind {
 #define CLI_VARIED 64
 /* The words of the option that a set of the library's has under the same name, which are its enum's. */
 #define CLI_CHOICE_OF(set) (CLI_CHOICE | (int)(set) << 8)
+/* What was put together so. */
+#define CLI_KIND_OF(kind) ((cli_kind)((kind) & (CLI_VARIED - 1)))
+#define CLI_SET_OF(kind) ((fby_option_set)((kind) >> 8))
 
 typedef struct cli_list {
     char **items; /* owned */

@@ -65,6 +65,11 @@ static fby_status read_members(FILE *f, stated *out, fby_error *err)
     return FBY_OK;
 }
 
+static fby_status cannot_read(const char *path, fby_error *err)
+{
+    return fby__fail_errno(err, errno, "cannot read '%s', which says what the pack in its folder holds", path);
+}
+
 /* Of zeros: it is none, or none that is known. A link is not followed, and a pipe not waited for. */
 static fby_status read_manifest(const char *path, stated *out, fby_error *err)
 {
@@ -74,11 +79,11 @@ static fby_status read_manifest(const char *path, stated *out, fby_error *err)
     if (fd < 0 && (errno == ENOENT || errno == ELOOP || errno == ENXIO))
         return FBY_OK;
     FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
-    fby_status status = f ? FBY_OK : fby__fail_errno(err, errno, "cannot read '%s', which says what the pack in its folder holds", path);
+    fby_status status = f ? FBY_OK : cannot_read(path, err);
     if (status == FBY_OK && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
         status = read_members(f, out, err);
         if (status == FBY_OK && ferror(f))
-            status = fby__fail_errno(err, errno, "cannot read '%s', which says what the pack in its folder holds", path);
+            status = cannot_read(path, err);
     }
     if (f)
         (void)fclose(f); /* it was only read */

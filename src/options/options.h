@@ -13,13 +13,16 @@
 #include <forebay/options.h>
 
 /** The words of the enums; NULL-terminated. */
-extern const char *const fby__shuffle_words[],
-    *const fby__tail_words[], *const fby__from_words[], *const fby__layout_words[], *const fby__encoding_words[],
-                                                                                        *const fby__channel_words[],
-                                                                                            *const fby__after_words[],
-                                                                                                *const fby__keep_words[],
-                                                                                                    *const fby__pack_format_words[],
-                                                                                                        *const fby__pack_codec_words[];
+extern const char *const fby__shuffle_words[];
+extern const char *const fby__tail_words[];
+extern const char *const fby__from_words[];
+extern const char *const fby__layout_words[];
+extern const char *const fby__encoding_words[];
+extern const char *const fby__channel_words[];
+extern const char *const fby__after_words[];
+extern const char *const fby__keep_words[];
+extern const char *const fby__pack_format_words[];
+extern const char *const fby__pack_codec_words[];
 
 /** The rows of a set; the one behind the last has no name. */
 const fby_option *fby__option_table(fby_option_set set);

@@ -37,6 +37,7 @@ uint64_t fby__pack_bucket_begin(const fby__pack_order *order, uint32_t k, uint32
 
 #define STAGED_ROW_BYTES                                                                                                                   \
     48.0 /* of what is kept of a row on its way: its destination, its place, its run; arrays that grow have room to spare */
+
 static double bucket_bytes(uint64_t rows, double row_bytes) { return (double)rows * (row_bytes + FBY__PACK_BUCKET_ROW_BYTES) * 1.25; }
 
 double fby__pack_buckets_for(uint64_t rows, double row_bytes, uint64_t task_bytes)
@@ -46,6 +47,7 @@ double fby__pack_buckets_for(uint64_t rows, double row_bytes, uint64_t task_byte
     return n > most ? n : most;
 }
 
+/* Of the formula above, but for the bucket that it adds and one for what numbers lose. */
 double fby__pack_task_bytes_for(uint64_t rows, double row_bytes) { return 2 * bucket_bytes(rows, row_bytes) / (FBY__PACK_BUCKETS - 2); }
 
 double fby__pack_scatters_for(uint64_t rows, double row_bytes, uint64_t task_bytes)

@@ -11,12 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from real_data import ROOT
-
-for package in ("torch", "lightning", "torchmetrics", "pyarrow", "pandas", "h5py", "netCDF4", "polars"):
-    pytest.importorskip(package)
-
-sys.path.insert(0, str(ROOT))
+from training_cases import ROOT
 
 NAMES = ("hydrology", "neutrino", "linkage", "jets", "leak", "nanoaod", "weather")
 training = importlib.import_module("recipes.training")

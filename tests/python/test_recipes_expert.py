@@ -1,18 +1,12 @@
 """The loaders that an expert writes for the recipes give the samples, types and shapes that Forebay gives, each sample as often, in another order."""
 
 import importlib
-import sys
 
 import numpy as np
 import pytest
 
-from real_data import ROOT
-
-for package in ("torch", "lightning", "torchmetrics", "pyarrow", "pandas", "h5py", "netCDF4", "polars"):
-    pytest.importorskip(package)
+import training_cases  # noqa: F401
 import torch
-
-sys.path.insert(0, str(ROOT))
 
 SIZES = {
     "hydrology": dict(basins=8, years=(7.5, 8.0), forcings=4, attributes=4),

@@ -3,17 +3,10 @@ Forebay's end at the same score by Welch's t over seeds, and an order that is no
 
 import dataclasses
 import importlib
-import sys
 
 import pytest
 
-from real_data import ROOT
-
-for package in ("torch", "lightning", "torchmetrics", "pyarrow", "pandas", "h5py", "netCDF4", "polars"):
-    pytest.importorskip(package)
-
-
-sys.path.insert(0, str(ROOT))
+import training_cases  # noqa: F401
 
 SEEDS = 3
 

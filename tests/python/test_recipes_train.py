@@ -13,14 +13,9 @@ import time
 import numpy as np
 import pytest
 
-from real_data import ROOT
-
-for package in ("torch", "lightning", "torchmetrics", "pyarrow", "pandas", "h5py", "netCDF4", "polars"):
-    pytest.importorskip(package)
+import training_cases  # noqa: F401
 import h5py
 import torch
-
-sys.path.insert(0, str(ROOT))
 
 SMALL = {
     "hydrology": dict(basins=3, years=(7.5, 8.0), forcings=4, attributes=4),

@@ -4,8 +4,8 @@
     bench/pack.py [load shuffle] [--runs 5]          both by default; writes results/pack_load.csv and results/pack_shuffle.csv
 
 load      a float32 matrix of 512 MB with rows of 64, 256 and 1,024 values, page cache warm, batches of 1,024 in full random order: Forebay over the
-          pack, and a NumPy memory map with `take` in the training loop, or in a thread a core. The ceiling: such rows gathered by a C program on
-          all cores, which neither decides which rows come nor hands them to anybody: of short rows that is what most of the rest is.
+          pack, and a NumPy memory map with `take` in the training loop, or in a thread a core. The ceiling: such rows gathered from the mapped matrix
+          by a C program on all cores, which neither decides which rows come nor hands them to anybody: of short rows that is most of the rest.
 shuffle   a global shuffle of ten times the memory allowed, Parquet to Parquet; the bound: all bytes read twice and written twice by the disk as it
           was measured. Beside it DuckDB's ORDER BY random(), Hugging Face's shuffle().flatten_indices() and Ray Data, where they are installed; what takes
           six times as long as Forebay did first is stopped then.
@@ -228,7 +228,7 @@ def load_rows(width, runs, seconds, out):
     cores = len(os.sched_getaffinity(0))
 
     def gather():
-        command = [str(program), "gather", "-j", str(cores), "-r", str(4 * width), "-m", "512"]
+        command = [str(program), "gather", "-j", str(cores), "-r", str(4 * width), str(matrix(width))]
         line = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         return {"rows_per_s": common.keyed(line)["gb_per_s"] * 1e9 / (4 * width)}
 

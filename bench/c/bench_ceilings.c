@@ -3,6 +3,7 @@
  *
  *   bench_ceilings copy   [-j threads] [-r run_bytes] [-m working_set_MB]   copies of consecutive runs
  *   bench_ceilings gather [-j threads] [-r row_bytes] [-m working_set_MB]   copies of rows chosen at random
+ *   bench_ceilings gather [-j threads] [-r row_bytes] FILE                  the same of a file that is mapped, from the page cache when warm
  *   bench_ceilings read   [-j threads] FILE…                                pread of whole files, from the page cache when warm
  *
  * Each thread has a working set of its own; the destination is a batch of 1,024 rows out of eight that are used in turn, as a
@@ -20,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { BATCH_ROWS = 1024, BATCHES = 8, READ_BYTES = 1 << 20, AHEAD = 4 };
@@ -85,6 +87,21 @@ static void read_files(thread *t, uint8_t *buffer)
     } while (t->ns < RUN_NS && !t->failed);
 }
 
+/* NULL when it cannot be mapped. Pages are there before any clock starts, as far as they are in the page cache. */
+static const uint8_t *map_file(const char *path, size_t *bytes)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const uint8_t *p = MAP_FAILED;
+    if (fd >= 0 && fstat(fd, &st) == 0) {
+        *bytes = (size_t)st.st_size;
+        p = mmap(NULL, *bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0);
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    return p == MAP_FAILED ? NULL : p;
+}
+
 static void *run(void *argument)
 {
     thread *t = argument;
@@ -96,10 +113,12 @@ static void *run(void *argument)
             read_files(t, buffer);
         return NULL;
     }
-    size_t n_rows = t->set_bytes / t->row_bytes, n_order = fby__max_u64(n_rows, BATCH_ROWS + AHEAD);
-    uint8_t *set = map(n_order * t->row_bytes), *out = map(BATCHES * BATCH_ROWS * t->row_bytes);
+    const uint8_t *set =
+        t->n_files ? map_file(t->files[0], &t->set_bytes) : map(fby__max_u64(t->set_bytes, t->row_bytes * (BATCH_ROWS + AHEAD)));
+    size_t n_order = t->set_bytes / t->row_bytes; /* whole rows */
+    uint8_t *out = map(BATCHES * BATCH_ROWS * t->row_bytes);
     uint32_t *order = calloc(n_order, sizeof *order);
-    t->failed = !set || !out || !order;
+    t->failed = !set || !out || !order || n_order < BATCH_ROWS + AHEAD;
     if (!t->failed) {
         fby__random random = {.key = 1, .stream = (uint64_t)t->first_file};
         for (size_t i = 0; i < n_order; i++)

@@ -1,8 +1,8 @@
 /*
  * How far ahead rows that lie anywhere are fetched, for the loops that copy them one after the other.
  *
- * A core waits for some hundred lines at once; what is fetched beyond them queues. So short rows are fetched many ahead, long ones few: of
- * those the hardware's own streamer fetches the rest.
+ * A core waits for some dozens of lines at once; what is fetched beyond them queues, and may leave the cache before its turn. So short rows are
+ * fetched many ahead, long ones few: of those the hardware's own streamer fetches the rest.
  */
 #ifndef FBY_BLOCK_PREFETCH_H
 #define FBY_BLOCK_PREFETCH_H
@@ -12,8 +12,8 @@
 
 enum {
     FBY__LINE_BYTES = 64,
-    FBY__LINES_AHEAD = 128,
-    FBY__LEAST_AHEAD = 12,
+    FBY__LINES_AHEAD = 64,
+    FBY__LEAST_AHEAD = 6,
     FBY__MOST_AHEAD = 64,
     FBY__ROW_LINES = 8, /* fetched of a row: beyond, the hardware's streamer has caught on */
     /* Rows of a page or a few: the streamer stops at every page, so all of a row is fetched, two rows ahead, a line a line copied. */

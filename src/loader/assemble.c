@@ -158,7 +158,7 @@ uint64_t fby__sample_number(const fby__loader_source *in, fby_source_kind from, 
     if (from == FBY_FROM_SAMPLE_INDEX)
         return fby__samples_first(in->samples)[block] + sample;
     if (from == FBY_FROM_SOURCE)
-        return (uint64_t)(in - in->loader->sources);
+        return (uint64_t)(in - in->loader->sources.at);
     return from == FBY_FROM_ROW_INDEX ? fby__dataset_block(in->ds, block)->first_row + row : n_rows;
 }
 
@@ -219,7 +219,7 @@ typedef struct taken {
 static fby__slots slots_of(const taken *t, uint32_t k)
 {
     if (t->whole)
-        return (fby__slots){.slot = 0, .n = (uint32_t)t->f->batch->size, .in = &t->l->sources[0]};
+        return (fby__slots){.slot = 0, .n = (uint32_t)t->f->batch->size, .in = &t->l->sources.at[0]};
     const fby__plan_piece *piece = &t->f->pieces[t->w->taken[k]];
     return (fby__slots){.slot = piece->slot,
                         .n = piece->n,
@@ -274,7 +274,7 @@ static fby_status gather_output(const taken *t, uint32_t output, uint32_t ragged
 
 static fby__grant gather(fby_loader *l, fby__worker *w, fby__flight *f, uint32_t n_take, bool last, fby__lack *out, fby_error *err)
 {
-    const taken t = {.l = l, .w = w, .f = f, .n = n_take, .whole = !fby__comes_in_pieces(l, f, n_take)};
+    const taken t = {.l = l, .w = w, .f = f, .n = n_take, .whole = !fby__comes_in_pieces(&l->sources, f, n_take)};
     uint32_t ragged = 0;
     for (uint32_t k = 0; k < n_take; k++)
         if (!resolve(l, w, &f->pieces[w->taken[k]])) {

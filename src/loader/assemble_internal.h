@@ -33,13 +33,13 @@ typedef struct fby__picked {
 /** The source that a piece's samples are of. */
 static inline const fby__loader_source *fby__source_of_piece(const fby_loader *l, const fby__plan_piece *piece)
 {
-    return &l->sources[fby__epoch_source(l->schedule.epoch, piece->phase)];
+    return &l->sources.at[fby__epoch_source(l->schedule.epoch, piece->phase)];
 }
 
 /** Are values that vary staged piece by piece? Where some pieces are missing; and of a mixture, whose pieces are of several sources. */
-static inline bool fby__comes_in_pieces(const fby_loader *l, const fby__flight *f, uint32_t n_taken)
+static inline bool fby__comes_in_pieces(const fby__loader_sources *sources, const fby__flight *f, uint32_t n_taken)
 {
-    return n_taken < f->n_pieces || l->n_sources > 1;
+    return n_taken < f->n_pieces || sources->n > 1;
 }
 
 /** Where the first row of a slot's sample lies in a panel of its block. */

@@ -299,7 +299,7 @@ static fby__grant take_all(const values_round *r, bool exact, fby_error *err)
 
 fby__grant fby__reserve_values(fby_loader *l, fby__worker *w, fby__flight *f, uint32_t n_taken, bool last, fby__lack *out, fby_error *err)
 {
-    const bool stages = fby__comes_in_pieces(l, f, n_taken);
+    const bool stages = fby__comes_in_pieces(&l->sources, f, n_taken);
     const values_round r = {.l = l, .w = w, .f = f, .n_taken = n_taken, .stages = stages, .places = !stages || last};
     uint32_t ragged = 0;
     uint64_t most = 0, bytes;

@@ -161,12 +161,12 @@ static void prefetch(const fby_loader *l, const fby_batch *b)
 static void count_sources(fby_loader *l, const fby__finished *batch)
 {
     if (!l->queue.of_sources) {
-        fby__trace_add_alone(&l->sources[0].handed, batch->samples);
+        fby__trace_add_alone(&l->sources.at[0].handed, batch->samples);
         return;
     }
-    const uint32_t *counts = l->queue.of_sources + l->queue.next % l->config.depth * l->n_sources;
-    for (uint32_t i = 0; i < l->n_sources; i++)
-        fby__trace_add_alone(&l->sources[i].handed, counts[i]);
+    const uint32_t *counts = l->queue.of_sources + l->queue.next % l->config.depth * l->sources.n;
+    for (uint32_t i = 0; i < l->sources.n; i++)
+        fby__trace_add_alone(&l->sources.at[i].handed, counts[i]);
 }
 
 /* Wait for the next batch: FBY_OK with *out filled, FBY_END, FBY_TIMEOUT, FBY_E_CANCELLED, or FBY_E_STATE after an error. */
@@ -250,7 +250,7 @@ static void account_wait(fby_loader *l, uint64_t entered, fby_status status, uin
     if (status != FBY_OK)
         return;
     fby__histogram_add(&l->engine.trace.wait, waited);
-    fby__trace_add_alone(&l->sources[source].wait_ns, waited);
+    fby__trace_add_alone(&l->sources.at[source].wait_ns, waited);
     if (waited > atomic_load_explicit(&l->consumer.wait_max_ns, memory_order_relaxed))
         atomic_store_explicit(&l->consumer.wait_max_ns, waited, memory_order_relaxed);
     if (!atomic_load_explicit(&l->consumer.first_batch_ns, memory_order_relaxed)) {

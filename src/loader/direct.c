@@ -62,8 +62,8 @@ static bool is_possible(const fby_loader *l)
     size_t row_bytes = 0;
     if (fby__plan_shuffle(l->plan) == FBY__SHUFFLE_FULL || fby__plan_part_units(l->plan) || !fby__plan_has_destinations(l->plan))
         return false;
-    for (uint32_t k = 0; k < l->n_sources; k++) {
-        const fby__loader_source *in = &l->sources[k];
+    for (uint32_t k = 0; k < l->sources.n; k++) {
+        const fby__loader_source *in = &l->sources.at[k];
         if (fby_samples_kind(in->samples) != FBY_SAMPLES_ROWS || in->n_variable || !in->n_panels)
             return false;
         for (uint32_t i = 0; i < in->n_outputs; i++)
@@ -426,11 +426,12 @@ fby__direct_needs fby__direct_needs_of(const fby_loader *l)
     n.smooth = fby__min_u64(2 * batches + 2, MOST_BATCHES);
     n.enough = fby__min_u64(batches * phases + l->config.depth, MOST_BATCHES);
     /* Entries of the blocks whose rows are in those batches: as many as they are of all samples, and as many again. */
-    const double share = fmin(1, 2 * (double)n.enough * (double)l->memory.batch_samples / (double)fby__max_u64(fby__loader_samples(l), 1));
+    const double share =
+        fmin(1, 2 * (double)n.enough * (double)l->memory.batch_samples / (double)fby__max_u64(fby__loader_samples(&l->sources), 1));
     n.fixed_bytes = fby__loader_fixed_bytes(l) +
                     entry * ((uint64_t)(share * (double)fby__plan_item_limit(l->plan)) + n.most_jobs + 2 * fby__plan_own_streams(l->plan));
-    if (l->n_sources > 1) /* where samples of each source go in its batches under construction (fby__epoch_destinations_begin) */
-        n.fixed_bytes += (n.enough + batches) * fby__plan_own_streams(l->plan) * l->n_sources * (sizeof(uint64_t) + sizeof(uint32_t));
+    if (l->sources.n > 1) /* where samples of each source go in its batches under construction (fby__epoch_destinations_begin) */
+        n.fixed_bytes += (n.enough + batches) * fby__plan_own_streams(l->plan) * l->sources.n * (sizeof(uint64_t) + sizeof(uint32_t));
     return n;
 }
 

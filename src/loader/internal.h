@@ -29,31 +29,32 @@
 #include "loader/state.h"
 
 /** The source that a block, numbered through all sources, is of. */
-static inline fby__loader_source *fby__source_of(const fby_loader *l, uint32_t block)
+static inline fby__loader_source *fby__source_of(const fby__loader_sources *sources, uint32_t block)
 {
-    uint32_t lo = 0, hi = l->n_sources;
+    uint32_t lo = 0, hi = sources->n;
     while (hi - lo > 1) {
         const uint32_t middle = lo + (hi - lo) / 2;
-        *(l->sources[middle].first_block <= block ? &lo : &hi) = middle;
+        *(sources->at[middle].first_block <= block ? &lo : &hi) = middle;
     }
-    return &l->sources[lo];
+    return &sources->at[lo];
 }
 /** What the schedule knows of a source. Under its lock, but while the loader is opened and closed. */
 static inline fby__source_progress *fby__progress_of(const fby__loader_source *in)
 {
-    return &in->loader->schedule.sources[in - in->loader->sources];
+    return &in->loader->schedule.sources[in - in->loader->sources.at];
 }
 /** The order of a source's own samples. */
 static inline const fby__plan *fby__source_plan(const fby__loader_source *in)
 {
-    return fby__plan_source(in->loader->plan, (uint32_t)(in - in->loader->sources));
+    return fby__plan_source(in->loader->plan, (uint32_t)(in - in->loader->sources.at));
 }
 /** The number that an entry's block has in its source. */
 static inline uint32_t fby__block_in(const fby__loader_source *in, const fby__cache_entry *e) { return e->block - in->first_block; }
 /** The rows that samples [lo, hi) of a block, numbered through all sources, need. */
-static inline void fby__loader_range(const fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, uint64_t *out_begin, uint64_t *out_end)
+static inline void fby__loader_range(const fby__loader_sources *sources, uint32_t block, uint64_t lo, uint64_t hi, uint64_t *out_begin,
+                                     uint64_t *out_end)
 {
-    const fby__loader_source *in = fby__source_of(l, block);
+    const fby__loader_source *in = fby__source_of(sources, block);
     fby__samples_range(in->samples, block - in->first_block, lo, hi, out_begin, out_end);
 }
 /* sources.c */
@@ -66,7 +67,7 @@ typedef struct fby__asked_source {
 } fby__asked_source;
 fby_status fby__loader_init_sources(fby_loader *l, const fby__asked_source *asked, uint32_t n, fby_error *err);
 /** The engine that reads the files of all sources. FBY_E_ARG: they were opened with several. *out_any: false = all are in memory. */
-fby_status fby__loader_io_kind(const fby_loader *l, bool *out_any, fby__io_kind *out, fby_error *err);
+fby_status fby__loader_io_kind(const fby__loader_sources *sources, bool *out_any, fby__io_kind *out, fby_error *err);
 /** The outputs of every source, alike in name, shape and dtype. */
 fby_status fby__loader_resolve_all(fby_loader *l, const fby__asked_source *asked, fby_error *err);
 /** Context for an error: which source of a mixture. Returns the code. */
@@ -78,8 +79,8 @@ fby_status fby__loader_open(const fby__asked_source *asked, uint32_t n, const fb
                             fby_error *err);
 void fby__loader_drop_sources(fby_loader *l);
 /** Of all sources. */
-uint64_t fby__loader_samples(const fby_loader *l);
-uint64_t fby__loader_rows(const fby_loader *l);
+uint64_t fby__loader_samples(const fby__loader_sources *sources);
+uint64_t fby__loader_rows(const fby__loader_sources *sources);
 /* outputs.c */
 fby_status fby__loader_resolve(fby__loader_source *in, const fby_loader_opts *opts, fby_error *err);
 /* memory_lengths.c */
@@ -103,13 +104,13 @@ uint64_t fby__loader_fixed_bytes(const fby_loader *l);
 /** What the minimum would be if every block stayed decoded. */
 uint64_t fby__loader_all_kept_bytes(const fby_loader *l);
 /** At most, of the values of samples whose rows are known, with so many batches in flight. */
-uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth);
+uint64_t fby__loader_flight_bytes(const fby__loader_sources *sources, uint32_t depth);
 /** Of how many average batches the minimum has room for lists and strings: of one, twice while its pieces are joined, and a quarter longer. */
 #define FBY__MINIMUM_VALUES 2.5
 /** What a batch of average lists and strings takes while it is put together. */
-uint64_t fby__loader_least_values_bytes(fby_loader *l);
+uint64_t fby__loader_least_values_bytes(const fby__loader_sources *sources);
 /** Lists and strings of the batches in flight: of average size, or as much as they may be where their lengths were measured. */
-uint64_t fby__loader_listed_values_bytes(const fby_loader *l);
+uint64_t fby__loader_listed_values_bytes(const fby__loader_sources *sources);
 /**
  * Room for what varies in size with the batch: all that batches in flight may take, where samples' rows are known, and a share of lists and strings.
  * What they take beyond it has to fit the rest of the budget (schedule_room.c).
@@ -122,7 +123,7 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_er
 /** What a plan needs at least, once flight bytes are known. `w`: of each source, what is kept from one call to the next. */
 struct fby__weights;
 uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan, struct fby__weights *w);
-uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts);
+uint64_t fby__loader_superbatch(const fby__loader_sources *sources, const fby_loader_opts *opts);
 /** How the outputs that are padded to the longest sample of a batch are, and how many those are. out: room for all outputs, or NULL. */
 uint32_t fby__loader_paddings(const fby_loader *l, fby__padding *out);
 fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t superbatch_samples, fby__plan **out, fby_error *err);

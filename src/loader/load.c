@@ -83,8 +83,8 @@ static fby_status open_reader(fby__loader_source *in, bool buffered, fby_error *
                                .buffers = buffered ? &e->read_buffers : NULL,
                                .asks_sink = true,
                                .enough = enough,
-                               .reserved_bytes = l->sources[in->scratch_of].reserved_bytes,
-                               .shares_workers_of = in == &l->sources[in->scratch_of] ? NULL : &l->sources[in->scratch_of].reader};
+                               .reserved_bytes = l->sources.at[in->scratch_of].reserved_bytes,
+                               .shares_workers_of = in == &l->sources.at[in->scratch_of] ? NULL : &l->sources.at[in->scratch_of].reader};
     return fby__reader_open(&in->reader, err);
 }
 
@@ -94,15 +94,15 @@ fby_status fby__load_jobs_create(fby_loader *l, fby_error *err)
     const bool buffered = e->io && fby__io_kind_of(e->io) != FBY__IO_MMAP;
     if (buffered)
         FBY__TRY(fby__spares_open(&e->read_buffers, e->account, l->memory.max_io_bytes, l->memory.max_jobs, err));
-    for (uint32_t s = 0; s < l->n_sources; s++)
-        FBY__TRY(open_reader(&l->sources[s], buffered, err));
-    l->schedule.jobs = fby__calloc((size_t)l->n_sources * l->memory.max_jobs, sizeof *l->schedule.jobs);
+    for (uint32_t s = 0; s < l->sources.n; s++)
+        FBY__TRY(open_reader(&l->sources.at[s], buffered, err));
+    l->schedule.jobs = fby__calloc((size_t)l->sources.n * l->memory.max_jobs, sizeof *l->schedule.jobs);
     if (!l->schedule.jobs)
         return fby__fail_nomem(err, "the loader's jobs");
-    for (uint32_t i = 0; i < l->n_sources * l->memory.max_jobs; i++) {
+    for (uint32_t i = 0; i < l->sources.n * l->memory.max_jobs; i++) {
         fby__load_job *j = &l->schedule.jobs[i];
         j->loader = l;
-        j->in = &l->sources[i / l->memory.max_jobs];
+        j->in = &l->sources.at[i / l->memory.max_jobs];
         fby__source_progress *progress = fby__progress_of(j->in);
         j->next_free = progress->free_jobs;
         progress->free_jobs = j;
@@ -113,11 +113,11 @@ fby_status fby__load_jobs_create(fby_loader *l, fby_error *err)
 
 void fby__load_jobs_destroy(fby_loader *l)
 {
-    for (uint32_t i = 0; l->schedule.jobs && i < l->n_sources * l->memory.max_jobs; i++)
+    for (uint32_t i = 0; l->schedule.jobs && i < l->sources.n * l->memory.max_jobs; i++)
         fby__read_fini(&l->schedule.jobs[i].read);
     fby__free(l->schedule.jobs);
-    for (uint32_t s = 0; s < l->n_sources; s++)
-        fby__reader_close(&l->sources[s].reader);
+    for (uint32_t s = 0; s < l->sources.n; s++)
+        fby__reader_close(&l->sources.at[s].reader);
     fby__spares_close(&l->engine.read_buffers);
 }
 
@@ -169,9 +169,9 @@ bool fby__load_room(fby__read *read, size_t bytes) { return reserve_more(fby__lo
 bool fby__load_shrink_locked(fby_loader *l)
 {
     bool any = fby__spares_shrink(&l->engine.read_buffers);
-    for (uint32_t s = 0; s < l->n_sources; s++)
-        for (int i = 0; l->sources[s].scratch_of == s && i < l->config.n_threads; i++)
-            any |= fby__reader_shrink(&l->sources[s].reader, i);
+    for (uint32_t s = 0; s < l->sources.n; s++)
+        for (int i = 0; l->sources.at[s].scratch_of == s && i < l->config.n_threads; i++)
+            any |= fby__reader_shrink(&l->sources.at[s].reader, i);
     return any;
 }
 

@@ -72,7 +72,7 @@ static fby_status create_flights(fby_loader *l, fby_error *err)
 {
     l->schedule.flights = fby__calloc(l->config.depth, sizeof *l->schedule.flights);
     l->queue.ring = fby__calloc(l->config.depth, sizeof *l->queue.ring);
-    if (l->n_sources > 1 && !(l->queue.of_sources = fby__calloc(l->config.depth, l->n_sources * sizeof *l->queue.of_sources)))
+    if (l->sources.n > 1 && !(l->queue.of_sources = fby__calloc(l->config.depth, l->sources.n * sizeof *l->queue.of_sources)))
         return fby__fail_nomem(err, "the batches in flight");
     if (!l->schedule.flights || !l->queue.ring)
         return fby__fail_nomem(err, "the batches in flight");
@@ -118,7 +118,7 @@ static fby_status start(fby_loader *l, fby_error *err)
     l->schedule.ahead.entries = fby__calloc(l->memory.max_jobs, sizeof *l->schedule.ahead.entries);
     if (!l->schedule.next_epoch_use || !l->schedule.ahead.entries)
         return fby__fail_nomem(err, "the schedule");
-    FBY__TRY(fby__loader_io_kind(l, &any_files, &io.kind, err));
+    FBY__TRY(fby__loader_io_kind(&l->sources, &any_files, &io.kind, err));
     if (any_files)
         FBY__TRY(fby__io_create(&io, &l->engine.io, err));
     FBY__TRY(create_workers(l, err));
@@ -134,8 +134,8 @@ static fby_status start(fby_loader *l, fby_error *err)
     if (status == FBY_OK && any_files) /* where the system has no more threads, workers begin all reads */
         (void)fby__pool_create((int)openers, "forebay-open", FBY__STACK_OWN, &l->engine.openers, NULL);
     (void)fby_cancel_use(before);
-    for (uint32_t i = 0; i < l->n_sources; i++)
-        l->sources[i].reader.pool = l->engine.pool;
+    for (uint32_t i = 0; i < l->sources.n; i++)
+        l->sources.at[i].reader.pool = l->engine.pool;
     return status;
 }
 
@@ -154,7 +154,7 @@ static fby_status take_keys(fby_loader *l, const fby_loader_opts *opts, fby_erro
     fby__key_spans keys;
     if (!opts->part_keys && !opts->part_key)
         return FBY_OK;
-    FBY__TRY(fby__samples_key_spans(l->sources[0].samples, opts->part_key, MAX_PART_RUNS, opts->n_threads, &keys, err));
+    FBY__TRY(fby__samples_key_spans(l->sources.at[0].samples, opts->part_key, MAX_PART_RUNS, opts->n_threads, &keys, err));
     l->config.part_spans = fby__calloc(keys.n, sizeof *l->config.part_spans);
     for (size_t i = 0; l->config.part_spans && i < keys.n; i++)
         l->config.part_spans[i] =
@@ -179,14 +179,14 @@ static void choose_batch_size(fby_loader *l, const fby_loader_opts *opts)
     if (opts->batch_elements) {
         l->config.batch_size = fby__min_u64(l->config.batch_size, opts->batch_elements);
         if (!opts->batch_size)
-            l->config.batch_size = fby__max_u64(1, fby__min_u64(l->config.batch_size, fby__loader_samples(l)));
+            l->config.batch_size = fby__max_u64(1, fby__min_u64(l->config.batch_size, fby__loader_samples(&l->sources)));
     }
 }
 
 uint32_t fby__loader_paddings(const fby_loader *l, fby__padding *out)
 {
     uint32_t n = 0;
-    const fby__loader_source *in = &l->sources[0];
+    const fby__loader_source *in = &l->sources.at[0];
     for (uint32_t i = 0; i < in->n_outputs; i++) {
         const fby__batch_output *o = &l->outputs.shape->outputs[i];
         if (o->layout != FBY_LAYOUT_PADDED || in->outputs[i].rows != FBY__ROWS_ALL || in->outputs[i].of_sample)
@@ -213,10 +213,10 @@ static fby_status mixing_of(const fby_loader *l, const fby__epoch *epoch, fby__m
 /* How epoch 0 mixes, and what padding would waste without length buckets. */
 static fby_status measure(fby_loader *l, const fby_loader_opts *opts, const fby__epoch *first, fby_error *err)
 {
-    fby__source_mixing *sources = fby__calloc(l->n_sources, sizeof *sources);
+    fby__source_mixing *sources = fby__calloc(l->sources.n, sizeof *sources);
     const fby_status measured = sources ? mixing_of(l, first, &l->mixing, sources, err) : fby__fail_nomem(err, "mixing of an epoch");
-    for (uint32_t i = 0; sources && i < l->n_sources; i++)
-        l->sources[i].mixing = sources[i];
+    for (uint32_t i = 0; sources && i < l->sources.n; i++)
+        l->sources.at[i].mixing = sources[i];
     fby__free(sources);
     FBY__TRY(measured);
     l->padding_unsorted = l->mixing.padding;
@@ -276,7 +276,8 @@ fby_status fby__loader_open(const fby__asked_source *asked, uint32_t n, const fb
         goto fail;
     choose_batch_size(l, opts);
     if ((status = fby__loader_resolve_all(l, asked, err)) != FBY_OK || (status = fby__loader_costs(l, err)) != FBY_OK ||
-        (status = fby__loader_plan(l, opts, l->config.superbatch_samples = fby__loader_superbatch(l, opts), &l->plan, err)) != FBY_OK)
+        (status = fby__loader_plan(l, opts, l->config.superbatch_samples = fby__loader_superbatch(&l->sources, opts), &l->plan, err)) !=
+            FBY_OK)
         goto fail;
     if (fby__plan_part_units(l->plan)) /* a larger one is the same */
         l->config.superbatch_samples = fby__min_u64(l->config.superbatch_samples, fby__plan_part_samples(l->plan));
@@ -289,7 +290,7 @@ fby_status fby__loader_open(const fby__asked_source *asked, uint32_t n, const fb
         (status = measure(l, opts, first, err)) != FBY_OK)
         goto fail;
     for (uint32_t i = 0; opts->transform && !opts->transform_unchecked && i < n; i++)
-        if ((status = fby__source_error(&l->sources[i], fby__transform_try(asked[i].ds, asked[i].opts, err), err)) != FBY_OK)
+        if ((status = fby__source_error(&l->sources.at[i], fby__transform_try(asked[i].ds, asked[i].opts, err), err)) != FBY_OK)
             goto fail;
     drop_keys(l);
     l->config.mix = NULL;

@@ -139,7 +139,7 @@ static uint64_t longest_span(const fby__plan *plan)
  */
 static uint64_t cut_bytes(const fby__loader_source *in, uint64_t streams, uint64_t live, uint64_t largest)
 {
-    if (in->loader->n_sources == 1)
+    if (in->loader->sources.n == 1)
         return 0;
     const size_t halo = fby__loader_entry_bytes(in, 0, fby_samples_max_rows(in->samples));
     const uint64_t rounded = fby__min_u64(live / 8, streams * largest / 4),
@@ -205,8 +205,8 @@ static uint64_t order_bytes(const fby_loader *l)
     uint64_t bytes = 4 * fby__plan_epoch_bytes(l->plan) + fby__plan_making_bytes(l->plan) +
                      blocks * (sizeof *l->memory.cost + sizeof *s->next_epoch_use + 2 * sizeof(uint64_t)) + /* counts, files */
                      entries * (sizeof(void *) + 4 * sizeof(uint32_t));                                     /* the cache's tables */
-    for (uint32_t i = 0; i < l->n_sources; i++)
-        bytes += (uint64_t)l->sources[i].n_blocks * (2 * l->sources[i].n_variable * sizeof(uint64_t) + 1); /* outgrown, company */
+    for (uint32_t i = 0; i < l->sources.n; i++)
+        bytes += (uint64_t)l->sources.at[i].n_blocks * (2 * l->sources.at[i].n_variable * sizeof(uint64_t) + 1); /* outgrown, company */
     return bytes;
 }
 
@@ -221,8 +221,8 @@ uint64_t fby__loader_fixed_bytes(const fby_loader *l)
                                    sizeof *w->row + sizeof *w->entry + sizeof *w->id + sizeof *w->repeats) +
         fby__made_arrays_bytes(l) + l->outputs.made_scratch_bytes + fby__plan_pool_bytes(l->plan);
     uint64_t sources = fby__loader_anew_bytes(l) + order_bytes(l);
-    for (uint32_t i = 0; i < l->n_sources; i++)
-        sources += fby__dataset_memory_bytes(l->sources[i].ds) + fby__samples_memory_bytes(l->sources[i].samples);
+    for (uint32_t i = 0; i < l->sources.n; i++)
+        sources += fby__dataset_memory_bytes(l->sources.at[i].ds) + fby__samples_memory_bytes(l->sources.at[i].samples);
     return (uint64_t)l->config.n_threads * (l->memory.worker_bytes + arrays) + l->outputs.made_bytes + sources + n_spans * sizeof *spans;
 }
 
@@ -239,19 +239,19 @@ static uint64_t other_bytes(const fby_loader *l)
 uint64_t fby__loader_all_kept_bytes(const fby_loader *l)
 {
     uint64_t total = 0, moment = 0;
-    for (uint32_t i = 0; i < l->n_sources; i++) {
-        total += l->sources[i].costs.bytes;
-        moment = fby__max_u64(moment, l->sources[i].costs.moment);
+    for (uint32_t i = 0; i < l->sources.n; i++) {
+        total += l->sources.at[i].costs.bytes;
+        moment = fby__max_u64(moment, l->sources.at[i].costs.moment);
     }
     return total + 2 * moment + other_bytes(l);
 }
 
 /* Of all sources at once. w: of each. */
-static uint64_t worst_of_all(const fby_loader *l, const fby__plan *plan, weights *w)
+static uint64_t worst_of_all(const fby__loader_sources *sources, const fby__plan *plan, weights *w)
 {
     uint64_t live = 0;
-    for (uint32_t i = 0; i < l->n_sources; i++)
-        live += l->sources[i].live_bytes = worst_live(&l->sources[i], fby__plan_source(plan, i), &w[i]);
+    for (uint32_t i = 0; i < sources->n; i++)
+        live += sources->at[i].live_bytes = worst_live(&sources->at[i], fby__plan_source(plan, i), &w[i]);
     return live;
 }
 
@@ -261,22 +261,22 @@ static uint64_t minimum_of(const fby_loader *l, const fby__plan *plan, uint64_t 
     uint64_t block = 0;
     uint32_t n_spans;
     const bool by_key = fby__plan_spans(plan, &n_spans) != NULL; /* rows between spans are there until they are given back */
-    for (uint32_t i = 0; i < l->n_sources; i++)
-        block = fby__max_u64(block, l->sources[i].costs.largest_load);
+    for (uint32_t i = 0; i < l->sources.n; i++)
+        block = fby__max_u64(block, l->sources.at[i].costs.largest_load);
     for (uint32_t b = 0; by_key && b < l->memory.n_blocks; b++)
         block = fby__max_u64(block, l->memory.cost[b].load_bytes +
-                                        fby__slab_class_bytes(range_bytes(&l->sources[0], b, 0, l->memory.cost[b].samples)));
+                                        fby__slab_class_bytes(range_bytes(&l->sources.at[0], b, 0, l->memory.cost[b].samples)));
     return fby__min_u64(live + 2 * block + other_bytes(l), fby__loader_all_kept_bytes(l));
 }
 
 /* ---- the plan and the budget ---- */
 
 /* The superbatch in samples, from what the user said or the default. Depends on the dataset alone, never on the budget. */
-uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts)
+uint64_t fby__loader_superbatch(const fby__loader_sources *sources, const fby_loader_opts *opts)
 {
     uint64_t n = 0, stored = 0, blocks = 0;
-    for (uint32_t i = 0; i < l->n_sources; i++) {
-        const fby__loader_source *in = &l->sources[i];
+    for (uint32_t i = 0; i < sources->n; i++) {
+        const fby__loader_source *in = &sources->at[i];
         const uint64_t own = fby_samples_count(in->samples);
         const bool all = fby_samples_kind(in->samples) == FBY_SAMPLES_ROWS && own == fby_dataset_rows(in->ds);
         n += own;
@@ -303,10 +303,10 @@ uint64_t fby__loader_superbatch(const fby_loader *l, const fby_loader_opts *opts
 
 static void lengths_of(const void *user, const uint32_t *block, const uint64_t *sample, uint32_t n, uint32_t *out)
 {
-    const fby_loader *l = user;
+    const fby__loader_sources *sources = user;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t row, rows;
-        const fby__loader_source *in = fby__source_of(l, block[i]);
+        const fby__loader_source *in = fby__source_of(sources, block[i]);
         fby__samples_at(in->samples, block[i] - in->first_block, sample[i], &row, &rows);
         out[i] = rows < UINT32_MAX ? (uint32_t)rows : UINT32_MAX;
     }
@@ -329,15 +329,15 @@ static fby_status plan_mix(const fby_loader *l, const uint64_t *counts, const ui
     const fby_mix *mix = l->config.mix;
     if ((unsigned)mix->stop > FBY_MIX_SAMPLES)
         return fby__fail(err, FBY_E_ARG, "the mixture's stop is none");
-    fby__mix_source *sources = fby__calloc(l->n_sources, sizeof *sources);
+    fby__mix_source *sources = fby__calloc(l->sources.n, sizeof *sources);
     if (!sources)
         return fby__fail_nomem(err, "the plan");
-    for (uint32_t i = 0; i < l->n_sources; i++) {
-        const fby__loader_source *in = &l->sources[i];
+    for (uint32_t i = 0; i < l->sources.n; i++) {
+        const fby__loader_source *in = &l->sources.at[i];
         sources[i] = (fby__mix_source){in->name, counts + in->first_block, in->n_blocks, files + in->first_block};
     }
     const fby__mix_opts m = {.sources = sources,
-                             .n_sources = l->n_sources,
+                             .n_sources = l->sources.n,
                              .weights = mix->weights,
                              .n_epochs = (uint32_t)mix->n_epochs,
                              .stop = STOP[mix->stop],
@@ -349,13 +349,13 @@ static fby_status plan_mix(const fby_loader *l, const uint64_t *counts, const ui
 
 fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t samples, fby__plan **out, fby_error *err)
 {
-    const fby__loader_source *in = &l->sources[0];
+    const fby__loader_source *in = &l->sources.at[0];
     bool drawn = false, groups = false;
-    for (uint32_t i = 0; i < l->n_sources; i++) {
-        if (fby_samples_count(l->sources[i].samples) == 0)
-            return fby__source_error(&l->sources[i], fby__fail(err, FBY_E_ARG, "the data set has no rows: nothing to load"), err);
-        drawn |= fby__samples_are_drawn(l->sources[i].samples);
-        groups |= fby_samples_kind(l->sources[i].samples) == FBY_SAMPLES_GROUPS;
+    for (uint32_t i = 0; i < l->sources.n; i++) {
+        if (fby_samples_count(l->sources.at[i].samples) == 0)
+            return fby__source_error(&l->sources.at[i], fby__fail(err, FBY_E_ARG, "the data set has no rows: nothing to load"), err);
+        drawn |= fby__samples_are_drawn(l->sources.at[i].samples);
+        groups |= fby_samples_kind(l->sources.at[i].samples) == FBY_SAMPLES_GROUPS;
     }
     uint32_t world = opts->world_size ? opts->world_size : 1;
     fby__plan_opts p = {
@@ -384,7 +384,7 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
     uint32_t *files = fby__malloc(l->memory.n_blocks * sizeof *files);
     fby_status status = counts && least && files ? FBY_OK : fby__fail_nomem(err, "the plan");
     for (uint32_t b = 0; status == FBY_OK && b < l->memory.n_blocks; b++) {
-        const fby__loader_source *of = fby__source_of(l, b);
+        const fby__loader_source *of = fby__source_of(&l->sources, b);
         counts[b] = l->memory.cost[b].most;
         least[b] = l->memory.cost[b].least;
         files[b] = fby__dataset_block(of->ds, b - of->first_block)->file;
@@ -411,7 +411,7 @@ fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, ui
                            kind == FBY_SAMPLES_ROWS ? "rows" : "windows");
     if (opts->batch_elements || groups)
         p.lengths = lengths_of;
-    p.lengths_user = l;
+    p.lengths_user = &l->sources;
     if (drawn)
         p.draws = (fby__plan_draws){fby_samples_count(in->samples), draws_of, drawn_of, in->samples, least};
     if (status == FBY_OK)
@@ -440,7 +440,7 @@ static uint64_t everything_bytes(const fby_loader *l)
 {
     return fby__loader_all_kept_bytes(l) + l->memory.flight_bytes - l->memory.least_flight_bytes + l->memory.shared_bytes +
            ((uint64_t)l->config.n_threads * 2 + 2) * fby__loader_job_bytes(l) + l->config.depth * l->memory.dense_batch_bytes +
-           fby__loader_listed_values_bytes(l);
+           fby__loader_listed_values_bytes(&l->sources);
 }
 
 /* The budget that was asked for; 0: none was. */
@@ -479,7 +479,7 @@ static uint64_t default_budget(const fby_loader *l, uint64_t most)
 
 uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan, weights *w)
 {
-    return minimum_of(l, plan, worst_of_all(l, plan, w));
+    return minimum_of(l, plan, worst_of_all(&l->sources, plan, w));
 }
 
 fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_error *err)
@@ -487,20 +487,20 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_er
     uint64_t limit;
     weights *w;
     fby__memory_limits_find("", &l->memory.limits);
-    l->memory.least_flight_bytes = fby__loader_flight_bytes(l, 2);
-    l->memory.flight_bytes = fby__loader_flight_bytes(l, l->config.depth);
-    l->memory.least_values_bytes = fby__loader_least_values_bytes(l);
+    l->memory.least_flight_bytes = fby__loader_flight_bytes(&l->sources, 2);
+    l->memory.flight_bytes = fby__loader_flight_bytes(&l->sources, l->config.depth);
+    l->memory.least_values_bytes = fby__loader_least_values_bytes(&l->sources);
     l->memory.everything_bytes = everything_bytes(l);
     FBY__TRY(asked_budget(l, opts, &limit, err));
     const uint64_t most = limit ? limit : fby__memory_most_bytes(&l->memory.limits, host_ranks(opts));
-    if (!(w = fby__calloc(l->n_sources, sizeof *w)))
+    if (!(w = fby__calloc(l->sources.n, sizeof *w)))
         return fby__fail_nomem(err, "the blocks' sizes");
-    l->memory.live_bytes = worst_of_all(l, l->plan, w);
+    l->memory.live_bytes = worst_of_all(&l->sources, l->plan, w);
     uint64_t minimum = l->memory.minimum_bytes = minimum_of(l, l->plan, l->memory.live_bytes);
     fby_status status = minimum > most ? fby__loader_refuse_budget(l, opts, most, minimum, w, err) : FBY_OK;
     if (fby__cancelled()) /* then the sums are of what is in no order */
         status = fby__cancel_check(err);
-    for (uint32_t i = 0; i < l->n_sources; i++)
+    for (uint32_t i = 0; i < l->sources.n; i++)
         fby__free(w[i].list);
     fby__free(w);
     if (status != FBY_OK)

@@ -26,10 +26,10 @@ static uint64_t trial_minimum(trial *t, uint64_t samples)
         l->plan = own;
         return UINT64_MAX;
     }
-    for (uint32_t i = 0; i < l->n_sources; i++)
-        l->sources[i].densest_rows = 0;
-    l->memory.least_flight_bytes = fby__loader_flight_bytes(l, 2);
-    l->memory.least_values_bytes = fby__loader_least_values_bytes(l);
+    for (uint32_t i = 0; i < l->sources.n; i++)
+        l->sources.at[i].densest_rows = 0;
+    l->memory.least_flight_bytes = fby__loader_flight_bytes(&l->sources, 2);
+    l->memory.least_values_bytes = fby__loader_least_values_bytes(&l->sources);
     const uint64_t minimum = fby__loader_minimum(l, l->plan, t->w);
     fby__plan_destroy(l->plan);
     l->plan = own;
@@ -45,7 +45,7 @@ static uint64_t largest_superbatch(trial *t)
     if (asked == FBY_SHUFFLE_BLOCK || asked == FBY_SHUFFLE_NONE)
         return 0;
     t->opts.shuffle = FBY_SHUFFLE_SUPERBATCH;
-    uint64_t lo = trial_fits(t, 1), hi = lo ? fby__loader_samples(t->l) : 0;
+    uint64_t lo = trial_fits(t, 1), hi = lo ? fby__loader_samples(&t->l->sources) : 0;
     for (int step = 0; step < 40 && lo < hi; step++) {
         const uint64_t mid = lo + (hi - lo + 1) / 2;
         if (trial_fits(t, mid))
@@ -147,7 +147,7 @@ fby_status fby__loader_refuse_budget(fby_loader *l, const fby_loader_opts *opts,
         used = snprintf(advice, sizeof advice, ", or %slower superbatch to at most %llu samples", of_full(&t), (unsigned long long)samples);
     else if (samples)
         used = snprintf(advice, sizeof advice, ", or lower superbatch to at most %llu samples (now %llu)", (unsigned long long)samples,
-                        (unsigned long long)fby__min_u64(asked, fby__loader_samples(l)));
+                        (unsigned long long)fby__min_u64(asked, fby__loader_samples(&l->sources)));
     const int threads = most_threads(&t);
     if (threads)
         (void)snprintf(advice + used, sizeof advice - (size_t)used, ", or lower threads to at most %d (now %d)", threads,
@@ -159,7 +159,7 @@ fby_status fby__loader_refuse_budget(fby_loader *l, const fby_loader_opts *opts,
     if (opts->diversity_files && used) {
         leave_diversity(&t, diversity, sizeof diversity);
         const uint64_t largest = largest_superbatch(&t);
-        if (largest > samples && largest < fby__min_u64(asked, fby__loader_samples(l)))
+        if (largest > samples && largest < fby__min_u64(asked, fby__loader_samples(&l->sources)))
             (void)snprintf(advice + used, sizeof advice - (size_t)used, ", or %s, and lower superbatch to at most %llu samples", diversity,
                            (unsigned long long)largest);
         else if (largest > samples)

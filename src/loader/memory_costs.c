@@ -155,22 +155,22 @@ static fby_status costs_of(fby__loader_source *in, fby_error *err)
 /* Scratch, which sources of one format share; and reads, of which a loader over one data set has too few to count. */
 static void cost_of_reading(fby_loader *l)
 {
-    for (uint32_t i = 0; i < l->n_sources; i++) {
-        fby__loader_source *in = &l->sources[i];
-        while (l->sources[in->scratch_of].format != in->format)
+    for (uint32_t i = 0; i < l->sources.n; i++) {
+        fby__loader_source *in = &l->sources.at[i];
+        while (l->sources.at[in->scratch_of].format != in->format)
             in->scratch_of++;
-        fby__loader_source *first = &l->sources[in->scratch_of];
+        fby__loader_source *first = &l->sources.at[in->scratch_of];
         first->reserved_bytes = fby__max_u64(first->reserved_bytes, in->scratch_bytes);
         const fby__reader reader = {.columns = in->columns,
                                     .n_columns = in->n_columns,
                                     .panels = in->panels,
                                     .n_panels = in->n_panels,
                                     .max_segments = l->memory.max_segments};
-        if (l->n_sources > 1)
+        if (l->sources.n > 1)
             l->memory.reads_bytes += fby__read_memory_bytes(&reader);
     }
-    for (uint32_t i = 0; i < l->n_sources; i++)
-        l->memory.worker_bytes += l->sources[i].reserved_bytes;
+    for (uint32_t i = 0; i < l->sources.n; i++)
+        l->memory.worker_bytes += l->sources.at[i].reserved_bytes;
 }
 
 fby_status fby__loader_costs(fby_loader *l, fby_error *err)
@@ -178,8 +178,8 @@ fby_status fby__loader_costs(fby_loader *l, fby_error *err)
     l->memory.max_segments = 1;
     if (!(l->memory.cost = fby__calloc(l->memory.n_blocks, sizeof *l->memory.cost)))
         return fby__fail_nomem(err, "the blocks' sizes");
-    for (uint32_t i = 0; i < l->n_sources; i++)
-        FBY__TRY(costs_of(&l->sources[i], err));
+    for (uint32_t i = 0; i < l->sources.n; i++)
+        FBY__TRY(costs_of(&l->sources.at[i], err));
     cost_of_reading(l);
     return FBY_OK;
 }

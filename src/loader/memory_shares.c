@@ -93,9 +93,9 @@ uint64_t fby__loader_smooth_budget(const fby_loader *l, uint64_t least)
 void fby__loader_want(fby_loader *l)
 {
     fby__loader_memory *m = &l->memory;
-    const uint64_t listed = fby__loader_listed_values_bytes(l), job = fby__loader_job_bytes(l);
-    for (uint32_t i = 0; i < l->n_sources; i++)
-        l->sources[i].live_rows = live_rows(&l->sources[i]);
+    const uint64_t listed = fby__loader_listed_values_bytes(&l->sources), job = fby__loader_job_bytes(l);
+    for (uint32_t i = 0; i < l->sources.n; i++)
+        l->sources.at[i].live_rows = live_rows(&l->sources.at[i]);
     m->wanted = (fby__shares){.store_bytes = m->shared_bytes,
                               .depth_bytes = depth_bytes(l),
                               .jobs_bytes = (uint64_t)l->config.n_threads * 2 * job,
@@ -116,7 +116,7 @@ void fby__loader_share(fby_loader *l)
     m->direct_fit = fby__direct_fits(l, m->budget_bytes, &m->shares);
     while (l->config.depth > 2 && depth_bytes(l) > m->shares.depth_bytes) {
         l->config.depth--;
-        m->flight_bytes = fby__loader_flight_bytes(l, l->config.depth);
+        m->flight_bytes = fby__loader_flight_bytes(&l->sources, l->config.depth);
     }
     m->max_jobs = 2 + (uint32_t)(m->shares.jobs_bytes / fby__max_u64(job, 1));
     m->shares.rest_bytes += m->shares.depth_bytes - depth_bytes(l) + m->shares.jobs_bytes - (m->max_jobs - 2) * job;
@@ -126,8 +126,8 @@ void fby__loader_share(fby_loader *l)
 static uint64_t grown_bytes(const fby_loader *l)
 {
     double bytes = 0;
-    for (uint32_t i = 0; i < l->n_sources; i++) {
-        const fby__loader_source *in = &l->sources[i];
+    for (uint32_t i = 0; i < l->sources.n; i++) {
+        const fby__loader_source *in = &l->sources.at[i];
         const double beyond = atomic_load_explicit(&in->grown_row_bytes, memory_order_relaxed);
         bytes += beyond * (in->live_rows + FBY__MINIMUM_VALUES * (double)l->memory.batch_samples);
     }

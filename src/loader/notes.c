@@ -49,7 +49,7 @@ static fby_status put_note(const fby__loader_source *in, fby_error *err, const c
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    return in->loader->n_sources > 1 ? fby__notes_put(&in->loader->outputs.notes, err, "source '%.200s': %s", in->name, text)
+    return in->loader->sources.n > 1 ? fby__notes_put(&in->loader->outputs.notes, err, "source '%.200s': %s", in->name, text)
                                      : fby__notes_put(&in->loader->outputs.notes, err, "%s", text);
 }
 

@@ -37,8 +37,8 @@ fby_status fby_loader_output(const fby_loader *l, size_t i, fby_output_info *out
     fby_output_info info = {.name = o->name, .dtype = o->dtype, .layout = o->layout, .text = o->text, .ndim = 1 + o->ndim_inner};
     bool padded = o->layout == FBY_LAYOUT_PADDED;
     info.want_lengths = o->want_lengths;
-    const fby__output_source *source = &l->sources[0].outputs[i];
-    if (fby_samples_kind(l->sources[0].samples) == FBY_SAMPLES_WINDOWS && !source->maker &&
+    const fby__output_source *source = &l->sources.at[0].outputs[i];
+    if (fby_samples_kind(l->sources.at[0].samples) == FBY_SAMPLES_WINDOWS && !source->maker &&
         (source->from == FBY_FROM_COLUMNS || fby_source_is_mask(source->from))) {
         info.step_begin = source->step;
         info.step_end = source->step + source->n_steps;
@@ -147,7 +147,7 @@ void fby__loader_measure(fby_loader *l, fby_report *out)
         .process_cpu_ns = begin ? fby__process_cpu_ns() - load(&c->first_process_cpu_ns) : 0,
         .budget_bytes = l->memory.budget_bytes,
         .budget_minimum_bytes = l->memory.minimum_bytes,
-        .superbatch_samples = fby__min_u64(l->config.superbatch_samples, fby__loader_rows(l)),
+        .superbatch_samples = fby__min_u64(l->config.superbatch_samples, fby__loader_rows(&l->sources)),
         .n_threads = (uint32_t)l->config.n_threads,
         .n_cpus = (uint32_t)fby__cpu_count(),
         .memory_available_bytes = l->memory.limits.available_bytes,
@@ -196,9 +196,9 @@ fby_status fby_report_judge(fby_report *report, fby_error *err)
 fby_status fby_loader_source_report(fby_loader *l, size_t i, fby_source_report *out, fby_error *err)
 {
     FBY__TRY(fby__loader_check_process(l, err));
-    if (i >= l->n_sources)
-        return fby__fail(err, FBY_E_ARG, "source %zu asked for, but the loader has %u", i, l->n_sources);
-    const fby__loader_source *in = &l->sources[i];
+    if (i >= l->sources.n)
+        return fby__fail(err, FBY_E_ARG, "source %zu asked for, but the loader has %u", i, l->sources.n);
+    const fby__loader_source *in = &l->sources.at[i];
     const fby_source_report r = {.size = sizeof r,
                                  .name = in->name,
                                  .samples = load(&in->handed),

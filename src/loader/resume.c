@@ -106,22 +106,22 @@ static uint64_t hash_source(const fby__loader_source *in)
 }
 
 /* The first source of a mixture that differs; "" where none of the first ones does. */
-static void name_source(const fby_loader *l, const fby_loader_state *s, char *out, size_t n)
+static void name_source(const fby__loader_sources *sources, const fby_loader_state *s, char *out, size_t n)
 {
-    for (uint32_t i = 0; i < l->n_sources && i < FBY_STATE_FILES && !out[0]; i++)
-        if (hash_source(&l->sources[i]) != s->files[i])
-            (void)snprintf(out, n, "source '%.200s'", l->sources[i].name);
+    for (uint32_t i = 0; i < sources->n && i < FBY_STATE_FILES && !out[0]; i++)
+        if (hash_source(&sources->at[i]) != s->files[i])
+            (void)snprintf(out, n, "source '%.200s'", sources->at[i].name);
 }
 
 /* The first run that differs, in words; "" when none does or the files are not as many. */
-static void name_difference(const fby_loader *l, const fby_loader_state *s, char *out, size_t n)
+static void name_difference(const fby__loader_sources *sources, const fby_loader_state *s, char *out, size_t n)
 {
-    const fby__loader_source *in = &l->sources[0];
+    const fby__loader_source *in = &sources->at[0];
     uint64_t n_files = fby_dataset_file_count(in->ds);
     uint32_t more = 0;
     out[0] = 0;
-    if (l->n_sources > 1) {
-        name_source(l, s, out, n);
+    if (sources->n > 1) {
+        name_source(sources, s, out, n);
         return;
     }
     for (uint32_t i = 0; s->n_files == n_files && i < run_count(n_files); i++) {
@@ -139,11 +139,11 @@ static void name_difference(const fby_loader *l, const fby_loader_state *s, char
 }
 
 /* Which samples of which blocks: of plain rows how many each block has, of others also what they are. */
-static uint64_t samples_hash(const fby_loader *l)
+static uint64_t samples_hash(const fby__loader_sources *sources, const fby__plan *plan)
 {
-    uint64_t hash = fby__plan_counts_hash(l->plan);
-    for (uint32_t i = 0; i < l->n_sources; i++) {
-        const fby__loader_source *in = &l->sources[i];
+    uint64_t hash = fby__plan_counts_hash(plan);
+    for (uint32_t i = 0; i < sources->n; i++) {
+        const fby__loader_source *in = &sources->at[i];
         const char *identity = fby__samples_identity(in->samples);
         if (strcmp(identity, fby_dataset_identity(in->ds)) != 0)
             hash = fby__hash_more(fby__hash(&hash, sizeof hash), identity, strlen(identity)).lo;
@@ -152,11 +152,11 @@ static uint64_t samples_hash(const fby_loader *l)
 }
 
 /* What a state calls the data: of a mixture, hashes of what its sources are called. */
-static void name_data(const fby_loader *l, fby_loader_state *s)
+static void name_data(const fby__loader_sources *sources, fby_loader_state *s)
 {
     fby__hash128 identity = {0}, fingerprint = {0}, contents = {0}, inodes = {0};
-    for (uint32_t i = 0; i < l->n_sources; i++) {
-        const fby__loader_source *in = &l->sources[i];
+    for (uint32_t i = 0; i < sources->n; i++) {
+        const fby__loader_source *in = &sources->at[i];
         const uint64_t inode = fby__dataset_inodes(in->ds);
         s->n_rows += fby_dataset_rows(in->ds);
         s->n_files += fby_dataset_file_count(in->ds);
@@ -170,8 +170,8 @@ static void name_data(const fby_loader *l, fby_loader_state *s)
         contents = fby__hash_more(contents, s->contents, sizeof s->contents);
         inodes = fby__hash_more(inodes, &inode, sizeof inode);
     }
-    if (l->n_sources == 1) {
-        const fby_dataset *ds = l->sources[0].ds;
+    if (sources->n == 1) {
+        const fby_dataset *ds = sources->at[0].ds;
         for (uint32_t i = 0; i < run_count(s->n_files); i++)
             s->files[i] = hash_run(ds, run_begin(s->n_files, i), run_begin(s->n_files, i + 1));
         return;
@@ -180,8 +180,8 @@ static void name_data(const fby_loader *l, fby_loader_state *s)
     hash_text(fingerprint, s->fingerprint);
     hash_text(contents, s->contents);
     s->inodes = inodes.lo;
-    for (uint32_t i = 0; i < l->n_sources && i < FBY_STATE_FILES; i++)
-        s->files[i] = hash_source(&l->sources[i]);
+    for (uint32_t i = 0; i < sources->n && i < FBY_STATE_FILES; i++)
+        s->files[i] = hash_source(&sources->at[i]);
 }
 
 /* ---- get ---- */
@@ -202,11 +202,11 @@ static fby_loader_state state_of(fby_loader *l)
         .global_batch = fby__plan_global_batch(l->plan),
         .superbatch_samples = l->config.superbatch_samples,
         .n_samples = fby__plan_samples(l->plan),
-        .samples = samples_hash(l),
+        .samples = samples_hash(&l->sources, l->plan),
         .part_keys_hash = fby__plan_spans_hash(l->plan),
         .mix = fby__plan_mix_hash(l->plan),
     };
-    name_data(l, &s);
+    name_data(&l->sources, &s);
     fby__state_asked(&l->config.asked, &s);
     return s;
 }
@@ -229,15 +229,15 @@ static bool is_copy(const fby_loader_state *now, const fby_loader_state *s)
     return strcmp(s->contents, now->contents) == 0 && s->inodes != now->inodes;
 }
 
-static fby_status check_dataset(const fby_loader *l, const fby_loader_state *s, fby_error *err)
+static fby_status check_dataset(const fby__loader_sources *sources, const fby_loader_state *s, fby_error *err)
 {
     char where[700];
     fby_loader_state now = {0};
-    name_data(l, &now);
+    name_data(sources, &now);
     const uint64_t rows = now.n_rows, files = now.n_files, blocks = now.n_blocks;
     if (strcmp(s->fingerprint, now.fingerprint) == 0 || is_copy(&now, s))
         return FBY_OK;
-    name_difference(l, s, where, sizeof where);
+    name_difference(sources, s, where, sizeof where);
     if (strcmp(s->identity, now.identity) == 0)
         return fby__fail(err, FBY_E_CHANGED,
                          "the files changed since the state was saved (names, rows and schema are the same; sizes, "
@@ -391,7 +391,7 @@ fby_status fby_loader_state_set(fby_loader *l, const fby_loader_state *state, fb
         !memchr(s->identity, 0, sizeof s->identity) || !memchr(s->fingerprint, 0, sizeof s->fingerprint) ||
         !memchr(s->contents, 0, sizeof s->contents))
         return fby__fail(err, FBY_E_ARG, "the state is damaged: its shuffle, tail, world size or names are none");
-    FBY__TRY(check_dataset(l, s, err));
+    FBY__TRY(check_dataset(&l->sources, s, err));
     FBY__TRY(check_options(l, s, err));
     FBY__TRY(fby__loader_show(l, s->epoch, err));
     FBY__TRY(fby__transform_stop(l, true, err));

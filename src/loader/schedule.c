@@ -56,7 +56,7 @@ typedef struct wanted {
 
 static fby__room room_of(const fby_loader *l, const wanted *w, fby__thin *out_thin)
 {
-    const fby__loader_source *in = fby__source_of(l, w->block);
+    const fby__loader_source *in = fby__source_of(&l->sources, w->block);
     const uint32_t block = w->block - in->first_block;
     *out_thin = fby__thin_of(in, block, w->lo, w->hi, w->items, w->n_items);
     return l->engine.delivery->room(in, block, w->hi - w->lo, *out_thin);
@@ -72,7 +72,7 @@ static size_t room_bytes(const fby_loader *l, const wanted *w)
 /* For a phase whose ordinal is `now` and whose first batch is `batch`. */
 static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64_t batch, fby__cache_entry **out, fby_error *err)
 {
-    fby__loader_source *in = fby__source_of(l, w->block);
+    fby__loader_source *in = fby__source_of(&l->sources, w->block);
     const uint32_t block = w->block;
     fby__slab slabs[3] = {{0}};
     fby__thin thin;
@@ -171,14 +171,14 @@ static wanted item_rows(const fby_loader *l, const fby__epoch *epoch, const fby_
             w.only = epoch->epoch + 1;
         }
     }
-    fby__loader_range(l, item->block, from, to, &w.lo, &w.hi);
+    fby__loader_range(&l->sources, item->block, from, to, &w.lo, &w.hi);
     return w;
 }
 
 /* Nothing else holds memory, and still there is no room for a block: an entry that says so. */
 static fby__start refuse_block(fby_loader *l, const wanted *w, fby__cache_entry **out, fby_error *err)
 {
-    fby__loader_source *in = fby__source_of(l, w->block);
+    fby__loader_source *in = fby__source_of(&l->sources, w->block);
     uint32_t grown = UINT32_MAX;
     uint64_t most = 0;
     for (uint32_t i = 0; i < in->n_panels; i++) {
@@ -273,7 +273,7 @@ static bool is_held_back(fby_loader *l)
  */
 static bool is_far_ahead(fby_loader *l)
 {
-    const uint64_t enough = fby__max_u64(2 * (uint64_t)l->n_sources * fby__plan_own_streams(l->plan), 2 * (uint64_t)l->memory.max_jobs);
+    const uint64_t enough = fby__max_u64(2 * (uint64_t)l->sources.n * fby__plan_own_streams(l->plan), 2 * (uint64_t)l->memory.max_jobs);
     const uint64_t first_batch = l->schedule.epoch->phases[l->schedule.load_phase].first_batch;
     if (l->schedule.load_phase < l->schedule.n_drained + enough ||
         first_batch < atomic_load_explicit(&l->pump.consumed, memory_order_acquire) + l->config.depth)
@@ -342,7 +342,7 @@ static void read_ahead(fby_loader *l)
         const fby__plan_phase *phase = &ahead->phases[l->schedule.ahead.phase];
         const wanted w = item_rows(l, ahead, phase, l->schedule.ahead.item);
         if (!fby__cache_find(l->schedule.cache, w.block, w.lo, w.hi, w.only)) {
-            const fby__loader_source *in = fby__source_of(l, w.block);
+            const fby__loader_source *in = fby__source_of(&l->sources, w.block);
             fby__cache_entry *e;
             if (fby__progress_of(in)->company[w.block - in->first_block] != FBY__WITH_OTHERS)
                 return; /* when the epoch itself asks */

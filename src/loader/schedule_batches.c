@@ -75,7 +75,7 @@ bool fby__start_flights_locked(fby_loader *l)
         started = true;
         f->n_pieces = fby__epoch_pieces_in_turn(l->schedule.epoch, f->index, f->pieces, l->schedule.max_pieces);
         memset(f->piece_state, FBY__PIECE_WAITING, f->n_pieces);
-        if (l->n_sources > 1)
+        if (l->sources.n > 1)
             fby__skip_phases_locked(l, f);
     }
     return started;

@@ -100,7 +100,7 @@ static uint64_t next_use_of(void *user, const fby__cache_entry *e)
         if (phase->items[i].block == e->block) {
             uint64_t lo, hi;
             fby__epoch_item_samples(order->epoch, &phase->items[i], &lo, &hi);
-            fby__loader_range(order->l, e->block, lo, hi, &lo, &hi);
+            fby__loader_range(&order->l->sources, e->block, lo, hi, &lo, &hi);
             if (e->lo <= lo && e->hi >= hi)
                 return use;
         }
@@ -184,9 +184,9 @@ void fby__skip_phases_locked(fby_loader *l, const fby__flight *f)
 
 void fby__count_sources_locked(fby_loader *l, const fby__flight *f, fby__finished *out)
 {
-    uint32_t *counts = l->queue.of_sources + f->index % l->config.depth * l->n_sources;
+    uint32_t *counts = l->queue.of_sources + f->index % l->config.depth * l->sources.n;
     uint64_t last = 0;
-    memset(counts, 0, l->n_sources * sizeof *counts);
+    memset(counts, 0, l->sources.n * sizeof *counts);
     for (uint32_t p = 0; p < f->n_pieces; p++) {
         const uint32_t source = fby__epoch_source(l->schedule.epoch, f->pieces[p].phase);
         const uint64_t ready = l->schedule.phases[f->pieces[p].phase].ready_ns;

@@ -68,7 +68,7 @@ void fby__rewind_loading_locked(fby_loader *l)
  */
 bool fby__block_may_load_locked(fby_loader *l, uint32_t block)
 {
-    const fby__loader_source *in = fby__source_of(l, block);
+    const fby__loader_source *in = fby__source_of(&l->sources, block);
     const uint8_t company = fby__progress_of(in)->company[block - in->first_block];
     if (company == FBY__WITH_OTHERS)
         return true;
@@ -137,8 +137,8 @@ uint64_t fby__feed_starved_locked(fby_loader *l)
 static void start_over(fby_loader *l, uint64_t batch)
 {
     fby__schedule *s = &l->schedule;
-    for (uint32_t i = 0; s->over.at != batch && i < l->n_sources; i++) {
-        fby__loader_source *in = &l->sources[i];
+    for (uint32_t i = 0; s->over.at != batch && i < l->sources.n; i++) {
+        fby__loader_source *in = &l->sources.at[i];
         uint64_t *outgrown = fby__progress_of(in)->outgrown;
         memset(outgrown, 0, (size_t)in->n_blocks * in->n_variable * sizeof *outgrown);
         atomic_store_explicit(&in->grown_row_bytes, 0, memory_order_relaxed);
@@ -168,7 +168,7 @@ static const char *file_of(const fby_loader *l, const fby__flight *f)
     for (uint32_t p = 0; p < f->n_pieces; p++) {
         const fby__plan_phase *phase = &l->schedule.epoch->phases[f->pieces[p].phase];
         for (uint32_t i = 0; i < phase->n_items; i++) {
-            const fby__loader_source *in = fby__source_of(l, phase->items[i].block);
+            const fby__loader_source *in = fby__source_of(&l->sources, phase->items[i].block);
             const uint32_t here = fby__dataset_block(in->ds, phase->items[i].block - in->first_block)->file;
             if (source && (in != source || here != file))
                 return NULL;

@@ -53,13 +53,13 @@ static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, after_fork_in_c
 
 static bool same_column(const fby_loader *a, uint32_t in_a, const fby_loader *b, uint32_t in_b)
 {
-    const fby__dataset_column *x = &a->sources[0].columns[in_a], *y = &b->sources[0].columns[in_b];
+    const fby__dataset_column *x = &a->sources.at[0].columns[in_a], *y = &b->sources.at[0].columns[in_b];
     return x->id == y->id && strcmp(x->path, y->path) == 0;
 }
 
 static bool same_panel(const fby_loader *a, const fby_loader *b, uint32_t panel)
 {
-    const fby__read_panel *p = &a->sources[0].panels[panel], *q = &b->sources[0].panels[panel];
+    const fby__read_panel *p = &a->sources.at[0].panels[panel], *q = &b->sources.at[0].panels[panel];
     const fby__panel_layout *x = &p->layout, *y = &q->layout;
     if (x->kind != y->kind || x->dtype != y->dtype || x->n_columns != y->n_columns || x->width != y->width ||
         x->want_valid != y->want_valid || x->marks_nan != y->marks_nan || x->elements_valid != y->elements_valid)
@@ -75,9 +75,9 @@ static bool same_panel(const fby_loader *a, const fby_loader *b, uint32_t panel)
 
 static bool are_siblings(const fby_loader *a, const fby_loader *b)
 {
-    if (a->sources[0].n_panels != b->sources[0].n_panels || !fby__dataset_same(a->sources[0].ds, b->sources[0].ds))
+    if (a->sources.at[0].n_panels != b->sources.at[0].n_panels || !fby__dataset_same(a->sources.at[0].ds, b->sources.at[0].ds))
         return false;
-    for (uint32_t i = 0; i < a->sources[0].n_panels; i++)
+    for (uint32_t i = 0; i < a->sources.at[0].n_panels; i++)
         if (!same_panel(a, b, i))
             return false;
     return true;
@@ -96,7 +96,7 @@ static struct fby__siblings *create_siblings(const fby_loader *l)
     if (!s)
         return NULL;
     pthread_mutex_init(&s->lock, NULL);
-    s->n_panels = l->sources[0].n_panels;
+    s->n_panels = l->sources.at[0].n_panels;
     s->bodies = fby__calloc(l->memory.n_blocks, sizeof *s->bodies);
     if (s->bodies)
         return s;
@@ -107,7 +107,7 @@ static struct fby__siblings *create_siblings(const fby_loader *l)
 fby_status fby__shared_join(fby_loader *l, fby_error *err)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    if (l->n_sources > 1 || !l->engine.delivery->keeps_blocks || l->sources[0].n_panels == 0 || l->memory.n_blocks == 0)
+    if (l->sources.n > 1 || !l->engine.delivery->keeps_blocks || l->sources.at[0].n_panels == 0 || l->memory.n_blocks == 0)
         return FBY_OK;
     (void)pthread_once(&once, watch_forks);
     pthread_mutex_lock(&g_siblings.lock);
@@ -259,7 +259,7 @@ fby__cache_entry *fby__shared_find_locked(fby_loader *l, uint32_t block, uint64_
     e->data.own_bytes = entry;
     for (uint32_t i = 0; i < s->n_panels; i++) {
         e->data.panels[i] = body->data.panels[i];
-        e->data.panels[i].layout = &l->sources[0].panels[i].layout; /* the maker's goes with it */
+        e->data.panels[i].layout = &l->sources.at[0].panels[i].layout; /* the maker's goes with it */
     }
     e->data.shared = body;
     e->state = FBY__ENTRY_READY;

@@ -18,7 +18,7 @@
 
 static const fby__load_job *job_of(const fby_loader *l, const fby__cache_entry *e)
 {
-    for (uint32_t i = 0; i < l->n_sources * l->memory.max_jobs; i++)
+    for (uint32_t i = 0; i < l->sources.n * l->memory.max_jobs; i++)
         if (l->schedule.jobs[i].entry == e)
             return &l->schedule.jobs[i];
     return NULL;
@@ -32,7 +32,7 @@ static void say_phase_locked(const fby_loader *l, uint32_t phase, char *out, siz
         const fby__cache_entry *e = l->schedule.slot_entry[progress->first_slot + i];
         if (e->state != FBY__ENTRY_LOADING)
             continue;
-        const fby__loader_source *in = fby__source_of(l, e->block);
+        const fby__loader_source *in = fby__source_of(&l->sources, e->block);
         const fby__load_job *job = job_of(l, e);
         const bool decodes = job && atomic_load_explicit(&job->read.pending, memory_order_relaxed) > 0;
         char text[FBY__BLOCK_TEXT_BYTES];

@@ -25,13 +25,13 @@ static fby_status take_samples(fby__loader_source *in, fby_samples *samples, fby
 
 static bool lies_in_files(const fby_dataset *ds) { return fby_dataset_file_count(ds) && fby__dataset_file_path(ds, 0); }
 
-fby_status fby__loader_io_kind(const fby_loader *l, bool *out_any, fby__io_kind *out, fby_error *err)
+fby_status fby__loader_io_kind(const fby__loader_sources *sources, bool *out_any, fby__io_kind *out, fby_error *err)
 {
     static const fby__io_kind KIND[] = {FBY__IO_AUTO, FBY__IO_THREADS, FBY__IO_URING, FBY__IO_MMAP, FBY__IO_NULL};
     const fby__loader_source *first = NULL;
     *out_any = false;
-    for (uint32_t i = 0; i < l->n_sources; i++) {
-        const fby__loader_source *in = &l->sources[i];
+    for (uint32_t i = 0; i < sources->n; i++) {
+        const fby__loader_source *in = &sources->at[i];
         if (!lies_in_files(in->ds))
             continue;
         const fby__io_kind kind = KIND[fby__dataset_io_engine(in->ds)];
@@ -50,14 +50,14 @@ fby_status fby__loader_io_kind(const fby_loader *l, bool *out_any, fby__io_kind 
 fby_status fby__loader_init_sources(fby_loader *l, const fby__asked_source *asked, uint32_t n, fby_error *err)
 {
     uint64_t n_blocks = 0;
-    l->sources = fby__calloc(n, sizeof *l->sources);
+    l->sources.at = fby__calloc(n, sizeof *l->sources.at);
     l->schedule.sources = fby__calloc(n, sizeof *l->schedule.sources);
-    if (!l->sources || !l->schedule.sources)
+    if (!l->sources.at || !l->schedule.sources)
         return fby__fail_nomem(err, "a loader");
     for (uint32_t i = 0; i < n; i++) {
-        fby__loader_source *in = &l->sources[i];
+        fby__loader_source *in = &l->sources.at[i];
         *in = (fby__loader_source){.loader = l, .name = fby__strdup(asked[i].name), .ds = fby_dataset_ref(asked[i].ds)};
-        l->n_sources = i + 1; /* from here on the destructor knows it */
+        l->sources.n = i + 1; /* from here on the destructor knows it */
         in->first_block = (uint32_t)n_blocks;
         in->n_blocks = fby__dataset_block_count(in->ds);
         n_blocks += in->n_blocks;
@@ -73,7 +73,7 @@ fby_status fby__loader_init_sources(fby_loader *l, const fby__asked_source *aske
 
 fby_status fby__source_error(const fby__loader_source *in, fby_status status, fby_error *err)
 {
-    if (status != FBY_OK && in->loader->n_sources > 1)
+    if (status != FBY_OK && in->loader->sources.n > 1)
         fby__error_context(err, "source '%s'", in->name);
     return status;
 }
@@ -81,7 +81,7 @@ fby_status fby__source_error(const fby__loader_source *in, fby_status status, fb
 uint64_t fby__source_seed(const fby__loader_source *in)
 {
     const fby_loader *l = in->loader;
-    return l->n_sources == 1 ? l->config.seed : fby__random_u64(l->config.seed, (uint64_t)(in - l->sources), SOURCE_DOMAIN);
+    return l->sources.n == 1 ? l->config.seed : fby__random_u64(l->config.seed, (uint64_t)(in - l->sources.at), SOURCE_DOMAIN);
 }
 
 /* "(B, 3, 8)", as the outputs of a loader are printed; L is the length of the batch's longest sample. */
@@ -158,23 +158,23 @@ fby_status fby__loader_resolve_all(fby_loader *l, const fby__asked_source *asked
 {
     fby__batch_shape *first = NULL;
     fby_status status = FBY_OK;
-    for (uint32_t i = 0; i < l->n_sources && status == FBY_OK; i++) {
-        status = fby__loader_resolve(&l->sources[i], asked[i].opts, err);
-        l->outputs.max_panels = (uint32_t)fby__max_u64(l->outputs.max_panels, l->sources[i].n_panels);
+    for (uint32_t i = 0; i < l->sources.n && status == FBY_OK; i++) {
+        status = fby__loader_resolve(&l->sources.at[i], asked[i].opts, err);
+        l->outputs.max_panels = (uint32_t)fby__max_u64(l->outputs.max_panels, l->sources.at[i].n_panels);
         if (status == FBY_OK && first) {
             const bool named = asked[i].opts->n_outputs > 0, first_named = asked[0].opts->n_outputs > 0;
-            status = check_shape(l->sources[0].name, first, l->outputs.shape, err);
+            status = check_shape(l->sources.at[0].name, first, l->outputs.shape, err);
             if (status == FBY_E_ARG && first_named && !named)
-                status = nothing_named(l->sources[i].name, l->outputs.shape, l->sources[0].name, first, err);
+                status = nothing_named(l->sources.at[i].name, l->outputs.shape, l->sources.at[0].name, first, err);
             else if (status == FBY_E_ARG && named && !first_named)
-                status = nothing_named(l->sources[0].name, first, l->sources[i].name, l->outputs.shape, err);
+                status = nothing_named(l->sources.at[0].name, first, l->sources.at[i].name, l->outputs.shape, err);
         }
-        status = fby__source_error(&l->sources[i], status, err);
+        status = fby__source_error(&l->sources.at[i], status, err);
         if (first) {
             fby__batch_shape_unref(l->outputs.shape);
             l->outputs.shape = first;
         }
-        if (i + 1 < l->n_sources) {
+        if (i + 1 < l->sources.n) {
             first = l->outputs.shape;
             l->outputs.shape = NULL;
         }
@@ -205,28 +205,28 @@ static void source_fini(fby__loader_source *in)
 
 void fby__loader_drop_sources(fby_loader *l)
 {
-    for (uint32_t i = 0; i < l->n_sources; i++) {
+    for (uint32_t i = 0; i < l->sources.n; i++) {
         fby__free(l->schedule.sources[i].outgrown);
         fby__free(l->schedule.sources[i].company);
-        source_fini(&l->sources[i]);
+        source_fini(&l->sources.at[i]);
     }
     fby__free(l->schedule.sources);
-    fby__free(l->sources);
+    fby__free(l->sources.at);
 }
 
-uint64_t fby__loader_samples(const fby_loader *l)
+uint64_t fby__loader_samples(const fby__loader_sources *sources)
 {
     uint64_t n = 0;
-    for (uint32_t i = 0; i < l->n_sources; i++)
-        n += fby_samples_count(l->sources[i].samples);
+    for (uint32_t i = 0; i < sources->n; i++)
+        n += fby_samples_count(sources->at[i].samples);
     return n;
 }
 
-uint64_t fby__loader_rows(const fby_loader *l)
+uint64_t fby__loader_rows(const fby__loader_sources *sources)
 {
     uint64_t n = 0;
-    for (uint32_t i = 0; i < l->n_sources; i++)
-        n += fby_dataset_rows(l->sources[i].ds);
+    for (uint32_t i = 0; i < sources->n; i++)
+        n += fby_dataset_rows(sources->at[i].ds);
     return n;
 }
 
@@ -266,15 +266,15 @@ fby_status fby_loader_open_mix(const fby_mix *mix, const fby_loader_opts *opts, 
     return status;
 }
 
-size_t fby_loader_source_count(const fby_loader *l) { return l->n_sources; }
+size_t fby_loader_source_count(const fby_loader *l) { return l->sources.n; }
 
 fby_status fby_loader_source(const fby_loader *l, size_t i, uint64_t epoch, fby_source_info *out, fby_error *err)
 {
     fby__mix_counts c;
-    if (i >= l->n_sources)
-        return fby__fail(err, FBY_E_ARG, "source %zu asked for, but the loader has %u", i, l->n_sources);
+    if (i >= l->sources.n)
+        return fby__fail(err, FBY_E_ARG, "source %zu asked for, but the loader has %u", i, l->sources.n);
     FBY__TRY(fby__plan_mix_counts(l->plan, epoch, (uint32_t)i, &c, err));
     const fby_source_info info = {
-        .size = sizeof info, .name = l->sources[i].name, .n_samples = c.n_samples, .n_left = c.n_left, .n_passes = c.n_passes};
+        .size = sizeof info, .name = l->sources.at[i].name, .n_samples = c.n_samples, .n_left = c.n_left, .n_passes = c.n_passes};
     return FBY__SIZED_OUT(fby_source_info, n_passes, &info, out, err);
 }

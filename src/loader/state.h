@@ -299,6 +299,12 @@ struct fby__loader_source {
     fby__reader reader;
 };
 
+/** Where samples come from, in the order in which they were asked for. Set once, but for what a source says of itself. */
+typedef struct fby__loader_sources {
+    fby__loader_source *at; /* owned: n */
+    uint32_t n;
+} fby__loader_sources;
+
 /** Of what a budget has beyond the minimum: memory_shares.c. */
 typedef struct fby__shares {
     uint64_t store_bytes;  /* decoded chunks that reach beyond their block */
@@ -394,7 +400,7 @@ typedef struct fby__schedule {
     fby__cache *cache;   /* owned */
     fby__epoch *epoch;   /* owned; NULL before the first */
     fby__reading_ahead ahead;
-    fby__source_progress *sources; /* owned: n_sources */
+    fby__source_progress *sources; /* owned: sources.n */
     fby__phase_progress *phases;   /* owned: epoch->n_phases */
     uint32_t cap_phases;
     fby__cache_entry **slot_entry; /* owned: entry of every (phase, item) */
@@ -497,9 +503,8 @@ typedef struct fby__history {
 } fby__history;
 
 struct fby_loader {
-    pid_t pid;                   /* of the creator: a forked child must not touch the rest */
-    fby__loader_source *sources; /* owned: n_sources */
-    uint32_t n_sources;
+    pid_t pid; /* of the creator: a forked child must not touch the rest */
+    fby__loader_sources sources;
     fby__plan *plan;    /* owned: the order of samples */
     fby__mixing mixing; /* how epoch 0 mixes; set once */
     double padding_unsorted;

@@ -121,9 +121,9 @@ static void outputs_share_a_panel_only_when_they_compute_the_same(void **state)
         {.name = "filled", .columns = XN, .n_columns = 2, .dtype = FBY_FLOAT32, .ops = FILLED, .n_ops = 2},
     };
     fby_loader *l = open_loader(ds, (fby_loader_opts){.outputs = outputs, .n_outputs = 7});
-    assert_int_equal(l->sources[0].n_panels, 4);
+    assert_int_equal(l->sources.at[0].n_panels, 4);
     for (int i = 1; i < 4; i++)
-        assert_int_equal(l->sources[0].outputs[i].panel, l->sources[0].outputs[0].panel);
+        assert_int_equal(l->sources.at[0].outputs[i].panel, l->sources.at[0].outputs[0].panel);
     fby_loader_close(l);
     fby_dataset_close(ds);
 }

@@ -435,15 +435,15 @@ fby__direct_needs fby__direct_needs_of(const fby_loader *l)
     return n;
 }
 
-fby__direct_fit fby__direct_fits(const fby_loader *l, uint64_t budget, const fby__shares *s)
+fby__direct_fit fby__direct_fits(const fby__loader_memory *m, uint64_t budget, const fby__shares *s)
 {
-    const fby__direct_needs *n = &l->memory.direct;
-    const uint64_t fixed = n->fixed_bytes + s->store_bytes, kept = budget - l->memory.minimum_bytes - s->store_bytes;
+    const fby__direct_needs *n = &m->direct;
+    const uint64_t fixed = n->fixed_bytes + s->store_bytes, kept = budget - m->minimum_bytes - s->store_bytes;
     /* Where all blocks stay, nothing is decoded anew. */
-    if (!n->least || (double)kept > LEAST_KEPT * (double)n->blocks_bytes || s->rest_bytes >= l->memory.wanted.rest_bytes)
+    if (!n->least || (double)kept > LEAST_KEPT * (double)n->blocks_bytes || s->rest_bytes >= m->wanted.rest_bytes)
         return (fby__direct_fit){0};
     for (uint64_t jobs = n->most_jobs; jobs >= 2; jobs--) {
-        const uint64_t left = budget - fby__min_u64(budget, fixed + jobs * n->job_bytes), fit = left / l->memory.dense_batch_bytes;
+        const uint64_t left = budget - fby__min_u64(budget, fixed + jobs * n->job_bytes), fit = left / m->dense_batch_bytes;
         if (fit >= n->least + FBY__SPARE_BATCHES)
             return (fby__direct_fit){.window = fby__min_u64(n->enough, fit - FBY__SPARE_BATCHES), .jobs = jobs};
     }

@@ -98,8 +98,8 @@ typedef struct fby__density {
 } fby__density;
 int fby__densest_first(const void *a, const void *b);
 /** What is there of a block that is read, beside its panels. */
-uint64_t fby__loader_job_bytes(const fby_loader *l);
-uint64_t fby__loader_anew_bytes(const fby_loader *l); /* the orders of a mixture's sources that begin anew */
+uint64_t fby__loader_job_bytes(const fby__loader_memory *m);
+uint64_t fby__loader_anew_bytes(const fby__plan *plan); /* the orders of a mixture's sources that begin anew */
 uint64_t fby__loader_fixed_bytes(const fby_loader *l);
 /** What the minimum would be if every block stayed decoded. */
 uint64_t fby__loader_all_kept_bytes(const fby_loader *l);
@@ -115,9 +115,9 @@ uint64_t fby__loader_listed_values_bytes(const fby__loader_sources *sources);
  * Room for what varies in size with the batch: all that batches in flight may take, where samples' rows are known, and a share of lists and strings.
  * What they take beyond it has to fit the rest of the budget (schedule_room.c).
  */
-static inline uint64_t fby__loader_values_room(const fby_loader *l)
+static inline uint64_t fby__loader_values_room(const fby__loader_memory *m)
 {
-    return l->memory.flight_bytes + l->memory.least_values_bytes + l->memory.shares.values_bytes;
+    return m->flight_bytes + m->least_values_bytes + m->shares.values_bytes;
 }
 fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_error *err);
 /** What a plan needs at least, once flight bytes are known. `w`: of each source, what is kept from one call to the next. */
@@ -137,7 +137,7 @@ void fby__loader_want(fby_loader *l);
  * Such a budget of so many bytes or more. More than the least may be too little: where rows go straight to batches that are wider than blocks, room for
  * two superbatches of blocks is not enough for two of batches.
  */
-uint64_t fby__loader_smooth_budget(const fby_loader *l, uint64_t least);
+uint64_t fby__loader_smooth_budget(const fby__loader_memory *m, const fby__loader_config *config, uint64_t least);
 /** The budget is known: who gets what is beyond the minimum. Sets depth, max_jobs and direct_fit. */
 void fby__loader_share(fby_loader *l);
 /**
@@ -207,7 +207,7 @@ extern const fby__delivery fby__gathered_delivery;
 /* direct.c */
 fby__direct_needs fby__direct_needs_of(const fby_loader *l);
 /** What a budget would give them, of which `s` is made: nothing where that is impossible, does not fit or does not pay. */
-fby__direct_fit fby__direct_fits(const fby_loader *l, uint64_t budget, const fby__shares *s);
+fby__direct_fit fby__direct_fits(const fby__loader_memory *m, uint64_t budget, const fby__shares *s);
 /** Becomes the delivery where the budget gives it something: sets max_jobs, max_batches and depth. */
 fby_status fby__direct_choose(fby_loader *l, fby_error *err);
 /** What it would take more of a larger budget, where it is the delivery. */
@@ -265,7 +265,7 @@ uint32_t fby__history_count(fby_loader *l);
 /* consume.c */
 fby_status fby__loader_check_process(const fby_loader *l, fby_error *err);
 /** Bytes that an epoch reads at most, over all ranks. */
-uint64_t fby__loader_epoch_bytes(const fby_loader *l);
+uint64_t fby__loader_epoch_bytes(const fby__plan *plan, const fby__loader_memory *m);
 /** The next fby_loader_next goes on, whatever was cancelled before. */
 void fby__loader_uncancel(fby_loader *l);
 /** Of any epoch; that under way and the next are known. Any thread. */

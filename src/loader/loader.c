@@ -82,10 +82,10 @@ static fby_status create_flights(fby_loader *l, fby_error *err)
 }
 
 /* Cut blocks: where all of a part is live at once, and counted so, or where there is room for all blocks. */
-static bool keeps_whole_blocks(const fby_loader *l)
+static bool keeps_whole_blocks(const fby__plan *plan, const fby__loader_memory *m)
 {
-    const bool by_key = fby__plan_spans_hash(l->plan) != 0;
-    return (fby__plan_whole_streams(l->plan) && !by_key) || l->memory.wanted.rest_bytes <= l->memory.shares.rest_bytes;
+    const bool by_key = fby__plan_spans_hash(plan) != 0;
+    return (fby__plan_whole_streams(plan) && !by_key) || m->wanted.rest_bytes <= m->shares.rest_bytes;
 }
 
 /* Threads, engine, cache, buffers: once the plan is accepted. */
@@ -107,7 +107,7 @@ static fby_status start(fby_loader *l, fby_error *err)
     FBY__TRY(fby__account_pool(l->engine.account, l->memory.dense_batch_bytes, l->memory.max_batches + FBY__SPARE_BATCHES, err));
     if (l->engine.delivery->start)
         FBY__TRY(l->engine.delivery->start(l, err));
-    fby__account_values(l->engine.account, fby__loader_values_room(l));
+    fby__account_values(l->engine.account, fby__loader_values_room(&l->memory));
     uint64_t entries =
         fby__max_u64(l->memory.n_blocks, fby__plan_item_limit(l->plan)) + l->memory.max_jobs + 2 * fby__plan_streams(l->plan);
     if (entries > UINT32_MAX / 2)
@@ -124,7 +124,7 @@ static fby_status start(fby_loader *l, fby_error *err)
     FBY__TRY(create_workers(l, err));
     FBY__TRY(create_flights(l, err));
     FBY__TRY(fby__load_jobs_create(l, err));
-    l->memory.whole_blocks = keeps_whole_blocks(l);
+    l->memory.whole_blocks = keeps_whole_blocks(l->plan, &l->memory);
     if (!(l->engine.token = fby__cancel_create_in(fby__cancel_current()))) /* fits and lookups: a loader that a call waits for */
         return fby__fail_nomem(err, "the loader");
     fby_cancel *before = fby_cancel_use(l->engine.token);

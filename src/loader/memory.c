@@ -180,19 +180,19 @@ static uint64_t worst_live(const fby__loader_source *in, const fby__plan *plan, 
     return live + cut_bytes(in, streams, live, largest);
 }
 
-uint64_t fby__loader_epoch_bytes(const fby_loader *l)
+uint64_t fby__loader_epoch_bytes(const fby__plan *plan, const fby__loader_memory *m)
 {
-    const bool all = fby__plan_shuffle(l->plan) == FBY__SHUFFLE_FULL || fby__plan_shuffle(l->plan) == FBY__SHUFFLE_NONE;
+    const bool all = fby__plan_shuffle(plan) == FBY__SHUFFLE_FULL || fby__plan_shuffle(plan) == FBY__SHUFFLE_NONE;
     uint64_t bytes = 0, largest = 0;
-    for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
-        bytes += l->memory.cost[b].io_bytes * fby__plan_reads_of(l->plan, b);
-        largest = fby__max_u64(largest, l->memory.cost[b].io_bytes);
+    for (uint32_t b = 0; b < m->n_blocks; b++) {
+        bytes += m->cost[b].io_bytes * fby__plan_reads_of(plan, b);
+        largest = fby__max_u64(largest, m->cost[b].io_bytes);
     }
-    return all ? bytes * fby__plan_world_size(l->plan) : bytes + largest * (fby__plan_streams(l->plan) - 1); /* cut by streams */
+    return all ? bytes * fby__plan_world_size(plan) : bytes + largest * (fby__plan_streams(plan) - 1); /* cut by streams */
 }
 
 /* Of this epoch and the next. */
-uint64_t fby__loader_anew_bytes(const fby_loader *l) { return 2 * fby__plan_anew_bytes(l->plan); }
+uint64_t fby__loader_anew_bytes(const fby__plan *plan) { return 2 * fby__plan_anew_bytes(plan); }
 
 /*
  * What is known of blocks, the order of an epoch, of the next and of one that is made, and what the schedule keeps of one, less than one more: 16
@@ -220,18 +220,18 @@ uint64_t fby__loader_fixed_bytes(const fby_loader *l)
         l->memory.batch_samples * (sizeof *w->item + sizeof *w->sample + sizeof *w->block_row + sizeof *w->first_row + sizeof *w->n_rows +
                                    sizeof *w->row + sizeof *w->entry + sizeof *w->id + sizeof *w->repeats) +
         fby__made_arrays_bytes(l) + l->outputs.made_scratch_bytes + fby__plan_pool_bytes(l->plan);
-    uint64_t sources = fby__loader_anew_bytes(l) + order_bytes(l);
+    uint64_t sources = fby__loader_anew_bytes(l->plan) + order_bytes(l);
     for (uint32_t i = 0; i < l->sources.n; i++)
         sources += fby__dataset_memory_bytes(l->sources.at[i].ds) + fby__samples_memory_bytes(l->sources.at[i].samples);
     return (uint64_t)l->config.n_threads * (l->memory.worker_bytes + arrays) + l->outputs.made_bytes + sources + n_spans * sizeof *spans;
 }
 
-uint64_t fby__loader_job_bytes(const fby_loader *l) { return fby__slab_class_bytes(l->memory.max_io_bytes) + l->memory.reads_bytes; }
+uint64_t fby__loader_job_bytes(const fby__loader_memory *m) { return fby__slab_class_bytes(m->max_io_bytes) + m->reads_bytes; }
 
 /* Beside blocks. */
 static uint64_t other_bytes(const fby_loader *l)
 {
-    return 2 * fby__loader_job_bytes(l) + (2 + FBY__SPARE_BATCHES) * l->memory.dense_batch_bytes + l->memory.least_flight_bytes +
+    return 2 * fby__loader_job_bytes(&l->memory) + (2 + FBY__SPARE_BATCHES) * l->memory.dense_batch_bytes + l->memory.least_flight_bytes +
            l->memory.least_values_bytes + fby__loader_fixed_bytes(l);
 }
 
@@ -430,23 +430,23 @@ static uint32_t host_ranks(const fby_loader_opts *opts)
 }
 
 /* What is available to this loader. */
-static uint64_t left_for_one(const fby_loader *l, const fby_loader_opts *opts)
+static uint64_t left_for_one(const fby__memory_limits *limits, const fby_loader_opts *opts)
 {
-    return fby__memory_share_bytes(&l->memory.limits, host_ranks(opts));
+    return fby__memory_share_bytes(limits, host_ranks(opts));
 }
 
 /* Every block decoded, with all jobs, chunks that blocks share, and all batches in flight that were asked for beside them. */
 static uint64_t everything_bytes(const fby_loader *l)
 {
     return fby__loader_all_kept_bytes(l) + l->memory.flight_bytes - l->memory.least_flight_bytes + l->memory.shared_bytes +
-           ((uint64_t)l->config.n_threads * 2 + 2) * fby__loader_job_bytes(l) + l->config.depth * l->memory.dense_batch_bytes +
+           ((uint64_t)l->config.n_threads * 2 + 2) * fby__loader_job_bytes(&l->memory) + l->config.depth * l->memory.dense_batch_bytes +
            fby__loader_listed_values_bytes(&l->sources);
 }
 
 /* The budget that was asked for; 0: none was. */
-static fby_status asked_budget(const fby_loader *l, const fby_loader_opts *opts, uint64_t *out, fby_error *err)
+static fby_status asked_budget(const fby__loader_memory *m, const fby_loader_opts *opts, uint64_t *out, fby_error *err)
 {
-    const uint64_t left = left_for_one(l, opts), all = l->memory.everything_bytes;
+    const uint64_t left = left_for_one(&m->limits, opts), all = m->everything_bytes;
     *out = opts->memory_bytes;
     if ((opts->memory_bytes != 0) + (opts->memory_fraction != 0) + opts->memory_all > 1)
         return fby__fail(err, FBY_E_ARG, "a budget is given in bytes, as a fraction, or as all: one of them");
@@ -462,7 +462,7 @@ static fby_status asked_budget(const fby_loader *l, const fby_loader_opts *opts,
         return fby__fail(err, FBY_E_BUDGET,
                          "to hold everything takes %llu bytes (%.1f MiB), and %.1f MiB are available to this loader (%s): give memory as a "
                          "size or as a fraction of that, or read fewer columns",
-                         (unsigned long long)all, (double)all / (1u << 20), (double)left / (1u << 20), l->memory.limits.text);
+                         (unsigned long long)all, (double)all / (1u << 20), (double)left / (1u << 20), m->limits.text);
     return FBY_OK;
 }
 
@@ -470,11 +470,11 @@ static fby_status asked_budget(const fby_loader *l, const fby_loader_opts *opts,
  * The budget that nobody stated. One with which a superbatch is loaded while the one before it drains: where the usual one would not do, a larger one that
  * does, or else the least.
  */
-static uint64_t default_budget(const fby_loader *l, uint64_t most)
+static uint64_t default_budget(const fby__loader_memory *m, const fby__loader_config *config, uint64_t most)
 {
-    const uint64_t least = l->memory.smooth_bytes, usual = fby__min_u64(fby__max_u64(least, FBY__AUTO_BYTES), most);
-    const uint64_t smooth = usual < least ? usual : fby__loader_smooth_budget(l, usual);
-    return fby__max_u64(l->memory.minimum_bytes, smooth <= most ? smooth : least);
+    const uint64_t least = m->smooth_bytes, usual = fby__min_u64(fby__max_u64(least, FBY__AUTO_BYTES), most);
+    const uint64_t smooth = usual < least ? usual : fby__loader_smooth_budget(m, config, usual);
+    return fby__max_u64(m->minimum_bytes, smooth <= most ? smooth : least);
 }
 
 uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan, weights *w)
@@ -491,7 +491,7 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_er
     l->memory.flight_bytes = fby__loader_flight_bytes(&l->sources, l->config.depth);
     l->memory.least_values_bytes = fby__loader_least_values_bytes(&l->sources);
     l->memory.everything_bytes = everything_bytes(l);
-    FBY__TRY(asked_budget(l, opts, &limit, err));
+    FBY__TRY(asked_budget(&l->memory, opts, &limit, err));
     const uint64_t most = limit ? limit : fby__memory_most_bytes(&l->memory.limits, host_ranks(opts));
     if (!(w = fby__calloc(l->sources.n, sizeof *w)))
         return fby__fail_nomem(err, "the blocks' sizes");
@@ -506,7 +506,8 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_er
     if (status != FBY_OK)
         return status;
     fby__loader_want(l);
-    l->memory.budget_bytes = limit ? limit : default_budget(l, fby__memory_budget_bytes(&l->memory.limits, host_ranks(opts)));
+    l->memory.budget_bytes =
+        limit ? limit : default_budget(&l->memory, &l->config, fby__memory_budget_bytes(&l->memory.limits, host_ranks(opts)));
     fby__loader_share(l);
     return FBY_OK;
 }

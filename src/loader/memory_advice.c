@@ -131,7 +131,7 @@ static void advise_all(trial *t, char *out, size_t n)
 fby_status fby__loader_refuse_budget(fby_loader *l, const fby_loader_opts *opts, uint64_t limit, uint64_t minimum, struct fby__weights *w,
                                      fby_error *err)
 {
-    const uint64_t anew = fby__loader_anew_bytes(l);
+    const uint64_t anew = fby__loader_anew_bytes(l->plan);
     if (anew > minimum / 2)
         return fby__fail(
             err, FBY_E_BUDGET,

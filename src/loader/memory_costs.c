@@ -153,24 +153,24 @@ static fby_status costs_of(fby__loader_source *in, fby_error *err)
 }
 
 /* Scratch, which sources of one format share; and reads, of which a loader over one data set has too few to count. */
-static void cost_of_reading(fby_loader *l)
+static void cost_of_reading(const fby__loader_sources *sources, fby__loader_memory *m)
 {
-    for (uint32_t i = 0; i < l->sources.n; i++) {
-        fby__loader_source *in = &l->sources.at[i];
-        while (l->sources.at[in->scratch_of].format != in->format)
+    for (uint32_t i = 0; i < sources->n; i++) {
+        fby__loader_source *in = &sources->at[i];
+        while (sources->at[in->scratch_of].format != in->format)
             in->scratch_of++;
-        fby__loader_source *first = &l->sources.at[in->scratch_of];
+        fby__loader_source *first = &sources->at[in->scratch_of];
         first->reserved_bytes = fby__max_u64(first->reserved_bytes, in->scratch_bytes);
         const fby__reader reader = {.columns = in->columns,
                                     .n_columns = in->n_columns,
                                     .panels = in->panels,
                                     .n_panels = in->n_panels,
-                                    .max_segments = l->memory.max_segments};
-        if (l->sources.n > 1)
-            l->memory.reads_bytes += fby__read_memory_bytes(&reader);
+                                    .max_segments = m->max_segments};
+        if (sources->n > 1)
+            m->reads_bytes += fby__read_memory_bytes(&reader);
     }
-    for (uint32_t i = 0; i < l->sources.n; i++)
-        l->memory.worker_bytes += l->sources.at[i].reserved_bytes;
+    for (uint32_t i = 0; i < sources->n; i++)
+        m->worker_bytes += sources->at[i].reserved_bytes;
 }
 
 fby_status fby__loader_costs(fby_loader *l, fby_error *err)
@@ -180,6 +180,6 @@ fby_status fby__loader_costs(fby_loader *l, fby_error *err)
         return fby__fail_nomem(err, "the blocks' sizes");
     for (uint32_t i = 0; i < l->sources.n; i++)
         FBY__TRY(costs_of(&l->sources.at[i], err));
-    cost_of_reading(l);
+    cost_of_reading(&l->sources, &l->memory);
     return FBY_OK;
 }

@@ -24,9 +24,8 @@ static uint64_t take(uint64_t *left, uint64_t wanted, uint64_t most)
     return bytes;
 }
 
-static fby__shares shares_of(const fby_loader *l, uint64_t budget)
+static fby__shares shares_of(const fby__loader_memory *m, const fby__loader_config *config, uint64_t budget)
 {
-    const fby__loader_memory *m = &l->memory;
     uint64_t left = budget - fby__min_u64(budget, m->minimum_bytes);
     fby__shares s;
     s.store_bytes = take(&left, m->wanted.store_bytes, left / 4);
@@ -34,15 +33,15 @@ static fby__shares shares_of(const fby_loader *l, uint64_t budget)
     s.depth_bytes = take(&left, m->wanted.depth_bytes, fby__max_u64(left / 2, left - fby__min_u64(left, others)));
     s.jobs_bytes = take(&left, m->wanted.jobs_bytes, fby__min_u64(left / 2, budget / 8));
     const uint64_t blocks = left < m->wanted.rest_bytes ? 0 : m->wanted.rest_bytes;
-    s.values_bytes = take(&left, m->wanted.values_bytes, (left - blocks) / (l->config.asked.memory_all ? 1 : 4));
+    s.values_bytes = take(&left, m->wanted.values_bytes, (left - blocks) / (config->asked.memory_all ? 1 : 4));
     s.rest_bytes = left;
     return s;
 }
 
 /* Of batches in flight beyond two. */
-static uint64_t depth_bytes(const fby_loader *l)
+static uint64_t depth_bytes(const fby__loader_memory *m, uint32_t depth)
 {
-    return (l->config.depth - 2) * l->memory.dense_batch_bytes + l->memory.flight_bytes - l->memory.least_flight_bytes;
+    return (depth - 2) * m->dense_batch_bytes + m->flight_bytes - m->least_flight_bytes;
 }
 
 static double live_rows(const fby__loader_source *in)
@@ -52,30 +51,33 @@ static double live_rows(const fby__loader_source *in)
 }
 
 /* So much goes to batches in flight, and so much is left. */
-static bool gives(const fby_loader *l, uint64_t budget, uint64_t depth, uint64_t rest)
+static bool gives(const fby__loader_memory *m, const fby__loader_config *config, uint64_t budget, uint64_t depth, uint64_t rest)
 {
-    const fby__shares s = shares_of(l, budget);
+    const fby__shares s = shares_of(m, config, budget);
     return s.depth_bytes >= depth && s.rest_bytes >= rest;
 }
 
 /* All batches are in flight that were asked for, and there is room for two superbatches: of blocks, or of batches where rows go straight to them. */
-static bool is_smooth(const fby_loader *l, uint64_t budget, uint64_t depth, uint64_t rest)
+static bool is_smooth(const fby__loader_memory *m, const fby__loader_config *config, uint64_t budget, uint64_t depth, uint64_t rest)
 {
-    const fby__shares s = shares_of(l, budget);
-    const uint64_t window = fby__direct_fits(l, budget, &s).window;
-    return gives(l, budget, depth, rest) && (window == 0 || window >= l->memory.direct.smooth);
+    const fby__shares s = shares_of(m, config, budget);
+    const uint64_t window = fby__direct_fits(m, budget, &s).window;
+    return gives(m, config, budget, depth, rest) && (window == 0 || window >= m->direct.smooth);
 }
 
+/* Does a budget? `depth` and `rest`: what batches in flight and what is left are to have of it. */
+typedef bool (*does_fn)(const fby__loader_memory *m, const fby__loader_config *config, uint64_t budget, uint64_t depth, uint64_t rest);
+
 /* A budget from `lo` up that does, and one byte less does not; all do above some. */
-static uint64_t least_budget(const fby_loader *l, bool (*does)(const fby_loader *, uint64_t, uint64_t, uint64_t), uint64_t lo,
-                             uint64_t depth, uint64_t rest)
+static uint64_t least_budget(const fby__loader_memory *m, const fby__loader_config *config, does_fn does, uint64_t lo, uint64_t depth,
+                             uint64_t rest)
 {
     uint64_t hi = lo = fby__max_u64(lo, 1);
-    for (; hi < (uint64_t)1 << 62 && !does(l, hi, depth, rest); hi *= 2)
+    for (; hi < (uint64_t)1 << 62 && !does(m, config, hi, depth, rest); hi *= 2)
         lo = hi + 1;
     while (lo < hi) {
         const uint64_t mid = lo + (hi - lo) / 2;
-        if (does(l, mid, depth, rest))
+        if (does(m, config, mid, depth, rest))
             hi = mid;
         else
             lo = mid + 1;
@@ -84,52 +86,52 @@ static uint64_t least_budget(const fby_loader *l, bool (*does)(const fby_loader 
 }
 
 /* Beside the live superbatch and two blocks, room for the next one; beside all blocks there is no more to load. */
-uint64_t fby__loader_smooth_budget(const fby_loader *l, uint64_t least)
+uint64_t fby__loader_smooth_budget(const fby__loader_memory *m, const fby__loader_config *config, uint64_t least)
 {
-    const uint64_t next = fby__min_u64(l->memory.live_bytes, l->memory.wanted.rest_bytes);
-    return least_budget(l, is_smooth, least, l->memory.wanted.depth_bytes, next);
+    const uint64_t next = fby__min_u64(m->live_bytes, m->wanted.rest_bytes);
+    return least_budget(m, config, is_smooth, least, m->wanted.depth_bytes, next);
 }
 
 void fby__loader_want(fby_loader *l)
 {
     fby__loader_memory *m = &l->memory;
-    const uint64_t listed = fby__loader_listed_values_bytes(&l->sources), job = fby__loader_job_bytes(l);
+    const uint64_t listed = fby__loader_listed_values_bytes(&l->sources), job = fby__loader_job_bytes(m);
     for (uint32_t i = 0; i < l->sources.n; i++)
         l->sources.at[i].live_rows = live_rows(&l->sources.at[i]);
     m->wanted = (fby__shares){.store_bytes = m->shared_bytes,
-                              .depth_bytes = depth_bytes(l),
+                              .depth_bytes = depth_bytes(m, l->config.depth),
                               .jobs_bytes = (uint64_t)l->config.n_threads * 2 * job,
                               .values_bytes = listed - fby__min_u64(listed, m->least_values_bytes),
                               .rest_bytes = fby__loader_all_kept_bytes(l) - m->minimum_bytes};
     m->direct = fby__direct_needs_of(l);
-    m->smooth_bytes = fby__loader_smooth_budget(l, m->minimum_bytes);
+    m->smooth_bytes = fby__loader_smooth_budget(m, &l->config, m->minimum_bytes);
     assert(m->smooth_bytes <= fby__max_u64(m->everything_bytes, m->minimum_bytes));
 }
 
 void fby__loader_share(fby_loader *l)
 {
     fby__loader_memory *m = &l->memory;
-    const uint64_t job = fby__loader_job_bytes(l);
-    m->shares = shares_of(l, m->budget_bytes);
-    const uint64_t next = m->budget_bytes > m->smooth_bytes ? fby__loader_smooth_budget(l, m->budget_bytes) : 0;
+    const uint64_t job = fby__loader_job_bytes(m);
+    m->shares = shares_of(m, &l->config, m->budget_bytes);
+    const uint64_t next = m->budget_bytes > m->smooth_bytes ? fby__loader_smooth_budget(m, &l->config, m->budget_bytes) : 0;
     m->overlap_bytes = next > m->budget_bytes ? next : m->smooth_bytes;
-    m->direct_fit = fby__direct_fits(l, m->budget_bytes, &m->shares);
-    while (l->config.depth > 2 && depth_bytes(l) > m->shares.depth_bytes) {
+    m->direct_fit = fby__direct_fits(m, m->budget_bytes, &m->shares);
+    while (l->config.depth > 2 && depth_bytes(m, l->config.depth) > m->shares.depth_bytes) {
         l->config.depth--;
         m->flight_bytes = fby__loader_flight_bytes(&l->sources, l->config.depth);
     }
     m->max_jobs = 2 + (uint32_t)(m->shares.jobs_bytes / fby__max_u64(job, 1));
-    m->shares.rest_bytes += m->shares.depth_bytes - depth_bytes(l) + m->shares.jobs_bytes - (m->max_jobs - 2) * job;
+    m->shares.rest_bytes += m->shares.depth_bytes - depth_bytes(m, l->config.depth) + m->shares.jobs_bytes - (m->max_jobs - 2) * job;
 }
 
 /* By how much the minimum would be larger, had metadata said of every block what those that outgrew it took for each row. */
-static uint64_t grown_bytes(const fby_loader *l)
+static uint64_t grown_bytes(const fby__loader_sources *sources, const fby__loader_memory *m)
 {
     double bytes = 0;
-    for (uint32_t i = 0; i < l->sources.n; i++) {
-        const fby__loader_source *in = &l->sources.at[i];
+    for (uint32_t i = 0; i < sources->n; i++) {
+        const fby__loader_source *in = &sources->at[i];
         const double beyond = atomic_load_explicit(&in->grown_row_bytes, memory_order_relaxed);
-        bytes += beyond * (in->live_rows + FBY__MINIMUM_VALUES * (double)l->memory.batch_samples);
+        bytes += beyond * (in->live_rows + FBY__MINIMUM_VALUES * (double)m->batch_samples);
     }
     return bytes < 0x1p62 ? (uint64_t)bytes : (uint64_t)1 << 62;
 }
@@ -140,5 +142,6 @@ uint64_t fby__loader_budget_for(const fby_loader *l, uint64_t least)
     if (l->engine.direct)
         return fby__account_enough(fby__max_u64(least, budget) + fby__direct_more_bytes(l));
     const uint64_t rest = l->memory.shares.rest_bytes + least - fby__min_u64(least, budget);
-    return fby__account_enough(least_budget(l, gives, fby__max_u64(least, budget), 0, fby__max_u64(rest, grown_bytes(l))));
+    return fby__account_enough(least_budget(&l->memory, &l->config, gives, fby__max_u64(least, budget), 0,
+                                            fby__max_u64(rest, grown_bytes(&l->sources, &l->memory))));
 }

@@ -53,23 +53,23 @@ fby_status fby_loader_output(const fby_loader *l, size_t i, fby_output_info *out
 
 static double ratio(uint64_t a, uint64_t b) { return b ? (double)a / (double)b : 0.0; }
 
-static uint64_t blocks(const fby_loader *l)
+static uint64_t blocks(const fby__loader_memory *m)
 {
     uint64_t n = 0;
-    for (uint32_t b = 0; b < l->memory.n_blocks; b++)
-        n += l->memory.cost[b].samples > 0;
+    for (uint32_t b = 0; b < m->n_blocks; b++)
+        n += m->cost[b].samples > 0;
     return n;
 }
 
 /* Streams' borders cut a block once more each; of a full shuffle, and in file order, every rank may read every block. */
-static double reads_per_block(const fby_loader *l, uint64_t n_blocks)
+static double reads_per_block(const fby__plan *plan, const fby__loader_memory *m, uint64_t n_blocks)
 {
-    const fby__shuffle shuffle = fby__plan_shuffle(l->plan);
+    const fby__shuffle shuffle = fby__plan_shuffle(plan);
     if (shuffle == FBY__SHUFFLE_FULL || shuffle == FBY__SHUFFLE_NONE)
-        return fby__plan_world_size(l->plan);
-    uint64_t reads = fby__plan_streams(l->plan) - 1;
-    for (uint32_t b = 0; b < l->memory.n_blocks; b++)
-        reads += fby__plan_reads_of(l->plan, b);
+        return fby__plan_world_size(plan);
+    uint64_t reads = fby__plan_streams(plan) - 1;
+    for (uint32_t b = 0; b < m->n_blocks; b++)
+        reads += fby__plan_reads_of(plan, b);
     return ratio(reads, n_blocks);
 }
 
@@ -250,9 +250,9 @@ fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
     r.n_wrapped = load(&l->consumer.n_wrapped);
     r.n_parts = fby__plan_parts(l->plan);
     r.slice_samples = fby__plan_slice_samples(l->plan);
-    r.n_blocks = blocks(l);
-    r.reads_per_block = reads_per_block(l, r.n_blocks);
-    r.epoch_bytes = fby__loader_epoch_bytes(l);
+    r.n_blocks = blocks(&l->memory);
+    r.reads_per_block = reads_per_block(l->plan, &l->memory, r.n_blocks);
+    r.epoch_bytes = fby__loader_epoch_bytes(l->plan, &l->memory);
     r.files_per_batch = l->mixing.files;
     r.files_per_batch_uniform = l->mixing.files_uniform;
     r.files_per_batch_least = l->mixing.files_least;

@@ -21,7 +21,7 @@
 /* Which rows of which panels each slot of a piece is. False: cancelled. */
 static bool resolve(fby_loader *l, fby__worker *w, const fby__plan_piece *piece)
 {
-    const fby__loader_source *in = fby__source_of_piece(l, piece);
+    const fby__loader_source *in = fby__source_of_piece(&l->sources, l->schedule.epoch, piece);
     const uint64_t first = l->schedule.phases[piece->phase].first_slot,
                    *number = l->outputs.needs_ids ? fby__samples_first(in->samples) : NULL;
     if (!fby__epoch_resolve_in(l->schedule.epoch, piece->phase, piece->index, piece->n, w->sorted, w->item + piece->slot,
@@ -223,7 +223,7 @@ static fby__slots slots_of(const taken *t, uint32_t k)
     const fby__plan_piece *piece = &t->f->pieces[t->w->taken[k]];
     return (fby__slots){.slot = piece->slot,
                         .n = piece->n,
-                        .in = fby__source_of_piece(t->l, piece),
+                        .in = fby__source_of_piece(&t->l->sources, t->l->schedule.epoch, piece),
                         .staged = &t->f->staged[(size_t)t->w->taken[k] * t->l->outputs.shape->n_ragged]};
 }
 
@@ -294,21 +294,21 @@ static fby__grant gather(fby_loader *l, fby__worker *w, fby__flight *f, uint32_t
     return FBY__GRANTED;
 }
 
-void fby__flight_piece_done_locked(fby_loader *l, fby__flight *f, uint32_t p)
+void fby__flight_piece_done_locked(fby__schedule *s, const fby__loader_memory *m, fby__flight *f, uint32_t p)
 {
     f->piece_state[p] = FBY__PIECE_DONE;
     f->n_done++;
     for (uint32_t q = 0; q < f->n_pieces; q++)
         if (f->pieces[q].phase == f->pieces[p].phase && f->piece_state[q] != FBY__PIECE_DONE)
             return;
-    fby__loader_piece_done_locked(l, f->pieces[p].phase);
+    fby__loader_piece_done_locked(s, m, f->pieces[p].phase);
 }
 
-static uint32_t take_ready_locked(fby_loader *l, fby__flight *f, fby__worker *w)
+static uint32_t take_ready_locked(fby__schedule *s, fby__flight *f, fby__worker *w)
 {
     uint32_t n = 0;
     for (uint32_t p = 0; p < f->n_pieces; p++)
-        if (f->piece_state[p] == FBY__PIECE_WAITING && l->schedule.phases[f->pieces[p].phase].state == FBY__PHASE_READY) {
+        if (f->piece_state[p] == FBY__PIECE_WAITING && s->phases[f->pieces[p].phase].state == FBY__PHASE_READY) {
             f->piece_state[p] = FBY__PIECE_TAKEN;
             w->taken[n++] = p;
         }
@@ -322,7 +322,7 @@ void fby__assemble_run(fby__task *task, int worker)
     fby__worker *w = &l->engine.workers[worker];
     pthread_mutex_lock(&l->schedule.lock);
     uint32_t n = 0;
-    while (!l->schedule.stop && (n = take_ready_locked(l, f, w)) > 0) {
+    while (!l->schedule.stop && (n = take_ready_locked(&l->schedule, f, w)) > 0) {
         bool last = f->n_done + n == f->n_pieces;
         fby__schedule_unlock(l);
         uint64_t began = fby__now_ns();
@@ -344,7 +344,7 @@ void fby__assemble_run(fby__task *task, int worker)
             break;
         }
         for (uint32_t k = 0; k < n; k++)
-            fby__flight_piece_done_locked(l, f, w->taken[k]);
+            fby__flight_piece_done_locked(&l->schedule, &l->memory, f, w->taken[k]);
         if (grant == FBY__GRANT_FAILED)
             fby__flight_fail_locked(l, f, &err);
         else if (f->n_done == f->n_pieces)
@@ -355,7 +355,7 @@ void fby__assemble_run(fby__task *task, int worker)
     f->queued = false;
     l->schedule.n_queued--;
     fby__loader_wake_locked(l);
-    fby__loader_busy_done_locked(l);
+    fby__loader_busy_done_locked(&l->schedule);
     fby__loader_pump_locked(l);
     fby__schedule_unlock(l);
 }

@@ -80,41 +80,42 @@ static bool is_possible(const fby_loader *l)
 
 /* ---- batches ---- */
 
-static fby_batch **batch_at(const fby_loader *l, uint64_t b) { return &l->engine.direct->batch[b % l->engine.direct->window]; }
+static fby_batch **batch_at(const direct *d, uint64_t b) { return &d->batch[b % d->window]; }
 
 static fby_status make_batch(fby_loader *l, uint64_t b, fby_error *err)
 {
-    fby_batch **batch = batch_at(l, b);
+    const direct *d = l->engine.direct;
+    fby_batch **batch = batch_at(d, b);
     if (*batch)
         return FBY_OK;
     FBY__TRY(fby__batch_create(l->outputs.shape, l->engine.account, fby__epoch_batch_size(l->schedule.epoch, b), b,
                                l->schedule.epoch->epoch, batch, err));
     for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++)
-        l->engine.direct->data[(size_t)i * l->engine.direct->window + b % l->engine.direct->window] =
-            (*batch)->tensors[l->outputs.shape->outputs[i].tensor].data;
+        d->data[(size_t)i * d->window + b % d->window] = (*batch)->tensors[l->outputs.shape->outputs[i].tensor].data;
     return FBY_OK;
 }
 
 /* Of a mixture's phase that has samples of batches before it and after it, but none of this one, which needed not wait for it. */
-static bool is_finished(const fby_loader *l, uint64_t b)
+static bool is_finished(const fby__schedule *s, uint32_t depth, uint64_t b)
 {
-    const fby__flight *f = &l->schedule.flights[b % l->config.depth];
-    return b < l->schedule.next_flight && !(f->used && f->index == b);
+    const fby__flight *f = &s->flights[b % depth];
+    return b < s->next_flight && !(f->used && f->index == b);
 }
 
 /* The batches that a phase reaches into exist from here on. Not now: the window ends before, or memory for them is to be mapped first. */
 static fby__start begin_phase(fby_loader *l, const fby__plan_phase *phase, fby_error *err)
 {
+    const direct *d = l->engine.direct;
     const uint64_t first = fby__max_u64(phase->first_batch, l->schedule.start_batch);
     uint32_t missing = 0;
     /* acquire pairs with the consumer's release: there is room for others again */
-    if (phase->last_batch >= atomic_load_explicit(&l->pump.consumed, memory_order_acquire) + l->engine.direct->window) {
-        fby__pump_when_taken_locked(l, phase->last_batch + 1 - l->engine.direct->window);
-        l->schedule.no_window = l->engine.direct->window < l->memory.direct.smooth; /* else it is far enough ahead */
+    if (phase->last_batch >= atomic_load_explicit(&l->pump.consumed, memory_order_acquire) + d->window) {
+        fby__pump_when_taken_locked(&l->schedule, phase->last_batch + 1 - d->window);
+        l->schedule.no_window = d->window < l->memory.direct.smooth; /* else it is far enough ahead */
         return FBY__NOT_NOW;
     }
     for (uint64_t b = first; b <= phase->last_batch; b++)
-        missing += *batch_at(l, b) == NULL && !is_finished(l, b);
+        missing += *batch_at(d, b) == NULL && !is_finished(&l->schedule, l->config.depth, b);
     if (missing > fby__pool_spares(l->engine.account) && !l->schedule.slabs_failed) {
         l->schedule.slabs_wanted = missing;
         return FBY__NOT_NOW;
@@ -122,7 +123,7 @@ static fby__start begin_phase(fby_loader *l, const fby__plan_phase *phase, fby_e
     bool ok = !l->schedule.slabs_failed &&
               fby__epoch_destinations_begin(l->schedule.epoch, (uint32_t)(phase - l->schedule.epoch->phases), err) == FBY_OK;
     for (uint64_t b = first; b <= phase->last_batch && ok; b++)
-        ok = is_finished(l, b) || make_batch(l, b, err) == FBY_OK;
+        ok = is_finished(&l->schedule, l->config.depth, b) || make_batch(l, b, err) == FBY_OK;
     if (ok)
         return FBY__STARTED;
     (void)fby__fail_nomem(err, "the batches under construction"); /* which is what it returns */
@@ -131,23 +132,25 @@ static fby__start begin_phase(fby_loader *l, const fby__plan_phase *phase, fby_e
 
 static void stop(fby_loader *l)
 {
-    for (uint32_t i = 0; i < l->engine.direct->window; i++) {
-        fby_batch_unref(l->engine.direct->batch[i]);
-        l->engine.direct->batch[i] = NULL;
+    direct *d = l->engine.direct;
+    for (uint32_t i = 0; i < d->window; i++) {
+        fby_batch_unref(d->batch[i]);
+        d->batch[i] = NULL;
     }
 }
 
 static bool finish_batch(fby_loader *l, fby__flight *f)
 {
+    const direct *d = l->engine.direct;
     for (uint32_t p = 0; p < f->n_pieces; p++)
         if (l->schedule.phases[f->pieces[p].phase].state != FBY__PHASE_READY)
             return false;
-    f->batch = *batch_at(l, f->index);
-    *batch_at(l, f->index) = NULL;
+    f->batch = *batch_at(d, f->index);
+    *batch_at(d, f->index) = NULL;
     for (uint32_t p = 0; p < f->n_pieces; p++) {
         if (l->schedule.epoch->phases[f->pieces[p].phase].last_batch == f->index)
             fby__epoch_destinations_end(l->schedule.epoch, f->pieces[p].phase); /* all its rows are where they go */
-        fby__flight_piece_done_locked(l, f, p);
+        fby__flight_piece_done_locked(&l->schedule, &l->memory, f, p);
     }
     fby__flight_publish_locked(l, f);
     return true;
@@ -404,7 +407,7 @@ static const fby__delivery DIRECT = {.room = no_room,
                                      .start = start,
                                      .fini = fini};
 
-uint64_t fby__direct_more_bytes(const fby_loader *l) { return l->engine.direct->more_bytes; }
+uint64_t fby__direct_more_bytes(const struct fby__direct *d) { return d->more_bytes; }
 
 /* ---- how many ---- */
 

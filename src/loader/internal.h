@@ -154,19 +154,19 @@ fby_status fby__loader_refuse_budget(fby_loader *l, const fby_loader_opts *opts,
 void fby__schedule_unlock(fby_loader *l);
 void fby__loader_pump_locked(fby_loader *l);
 /** The pump that runs could go on when the consumer has taken so many batches of the epoch. */
-static inline void fby__pump_when_taken_locked(fby_loader *l, uint64_t batches)
+static inline void fby__pump_when_taken_locked(fby__schedule *s, uint64_t batches)
 {
-    if (batches < l->schedule.pump_at_next)
-        l->schedule.pump_at_next = batches;
+    if (batches < s->pump_at_next)
+        s->pump_at_next = batches;
 }
 void fby__loader_pump_task(fby__task *task, int worker);
 /** Its block takes more than there is room for: the entry goes, and is loaded again when it is its turn. */
-void fby__loader_put_back_locked(fby_loader *l, fby__cache_entry *entry);
-void fby__loader_entry_done_locked(fby_loader *l, fby__cache_entry *entry);
-void fby__loader_piece_done_locked(fby_loader *l, uint32_t phase);
-void fby__loader_busy_done_locked(fby_loader *l);
+void fby__loader_put_back_locked(fby__schedule *s, fby__cache_entry *entry);
+void fby__loader_entry_done_locked(fby__schedule *s, fby__cache_entry *entry);
+void fby__loader_piece_done_locked(fby__schedule *s, const fby__loader_memory *m, uint32_t phase);
+void fby__loader_busy_done_locked(fby__schedule *s);
 /** From now on nothing can be loaded for want of budget, and nothing is being loaded; or that is over. */
-void fby__loader_held_up_locked(fby_loader *l, bool held_up);
+void fby__loader_held_up_locked(fby__schedule *s, fby__trace *trace, bool held_up);
 /* schedule_batches.c */
 /** Wake the consumer, if its batch is there and no other one is about to. */
 void fby__loader_wake_locked(fby_loader *l);
@@ -211,7 +211,7 @@ fby__direct_fit fby__direct_fits(const fby__loader_memory *m, uint64_t budget, c
 /** Becomes the delivery where the budget gives it something: sets max_jobs, max_batches and depth. */
 fby_status fby__direct_choose(fby_loader *l, fby_error *err);
 /** What it would take more of a larger budget, where it is the delivery. */
-uint64_t fby__direct_more_bytes(const fby_loader *l);
+uint64_t fby__direct_more_bytes(const struct fby__direct *d);
 /* shared.c */
 typedef struct fby__shared fby__shared;
 /** From now on decoded blocks are shared with loaders of this process that would decode the same. Before the first block is loaded. */
@@ -293,7 +293,7 @@ fby_status fby__output_value_error(const fby__loader_source *in, const fby__outp
                                    const uint8_t *row, uint64_t n_steps, size_t row_bytes, fby_error *err);
 void fby__assemble_run(fby__task *task, int worker);
 /** A piece of a flight is in its batch: the last one of a phase releases the phase's claim. */
-void fby__flight_piece_done_locked(fby_loader *l, fby__flight *f, uint32_t p);
+void fby__flight_piece_done_locked(fby__schedule *s, const fby__loader_memory *m, fby__flight *f, uint32_t p);
 /* transform.c */
 /** A batch was assembled, or the consumer took one: whoever transforms goes on. Under the queue's lock, with config.transform_ahead. */
 void fby__transform_go_on_locked(fby_loader *l);

@@ -271,14 +271,14 @@ void fby__load_publish(fby__load_job *job, const fby_error *why)
     }
     l->schedule.by_itself = false;
     if (put_back)
-        fby__loader_put_back_locked(l, e);
+        fby__loader_put_back_locked(&l->schedule, e);
     else
-        fby__loader_entry_done_locked(l, e);
+        fby__loader_entry_done_locked(&l->schedule, e);
     fby__source_progress *progress = fby__progress_of(job->in);
     job->next_free = progress->free_jobs;
     progress->free_jobs = job;
     l->schedule.n_loads--;
-    fby__loader_busy_done_locked(l);
+    fby__loader_busy_done_locked(&l->schedule);
     fby__loader_pump_locked(l);
     fby__schedule_unlock(l);
     if (put_back)

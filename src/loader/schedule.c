@@ -79,7 +79,7 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     const fby__room room = room_of(l, w, &thin);
     /* What is given back after decoding comes first: else room for the rest is made of the one that the block before gave back. */
     const size_t bytes[3] = {room.whole, room.kept, room.stays};
-    if (room.whole == 0 && !fby__is_narrow_locked(l) &&
+    if (room.whole == 0 && !fby__is_narrow_locked(&l->schedule) &&
         (*out = fby__shared_find_locked(l, block, w->lo, w->hi, fby__slab_class_bytes(room.stays), now))) {
         fby__trace_count(&l->engine.trace, FBY__COUNT_BLOCKS_CACHED, 1);
         return FBY__STARTED;
@@ -90,7 +90,7 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
         fits = !bytes[i] || reserve(l, bytes[i], now, &slabs[i]);
     if (!fits) {
         l->schedule.no_room = true;
-        fby__pump_when_taken_locked(l, 0); /* values of a batch that is handed out are the consumer's, and no longer charged */
+        fby__pump_when_taken_locked(&l->schedule, 0); /* values of a batch that is handed out are the consumer's, and no longer charged */
     }
     fby__cache_entry *e = fits ? fby__cache_insert(l->schedule.cache, block, w->lo, w->hi) : NULL;
     if (!e) {
@@ -134,10 +134,10 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     return FBY__STARTED;
 }
 
-void fby__loader_skip_drained_locked(fby_loader *l)
+void fby__loader_skip_drained_locked(fby__schedule *s)
 {
-    while (l->schedule.load_phase < l->schedule.epoch->n_phases && l->schedule.phases[l->schedule.load_phase].state == FBY__PHASE_DRAINED)
-        l->schedule.load_phase++;
+    while (s->load_phase < s->epoch->n_phases && s->phases[s->load_phase].state == FBY__PHASE_DRAINED)
+        s->load_phase++;
 }
 
 /*
@@ -248,7 +248,7 @@ static fby__start load_next(fby_loader *l, bool refuses, fby_error *err)
         phase_loaded(progress);
         l->schedule.load_item = 0;
         l->schedule.load_phase++;
-        fby__loader_skip_drained_locked(l);
+        fby__loader_skip_drained_locked(&l->schedule);
     }
     return FBY__STARTED;
 }
@@ -257,12 +257,12 @@ static fby__start load_next(fby_loader *l, bool refuses, fby_error *err)
  * Of an epoch begun at batch k, nothing but the superbatch of batch k is read until the consumer has batch k (invariant 3): a
  * resumed run waits for that batch alone, and a disk that reads ahead would only delay it.
  */
-static bool is_held_back(fby_loader *l)
+static bool is_held_back(fby__schedule *s, const fby__pump *pump)
 {
-    if (l->schedule.start_batch == 0 || l->schedule.epoch->phases[l->schedule.load_phase].first_batch <= l->schedule.start_batch ||
-        atomic_load_explicit(&l->pump.consumed, memory_order_acquire) > l->schedule.start_batch)
+    if (s->start_batch == 0 || s->epoch->phases[s->load_phase].first_batch <= s->start_batch ||
+        atomic_load_explicit(&pump->consumed, memory_order_acquire) > s->start_batch)
         return false;
-    fby__pump_when_taken_locked(l, l->schedule.start_batch + 1);
+    fby__pump_when_taken_locked(s, s->start_batch + 1);
     return true;
 }
 
@@ -278,23 +278,23 @@ static bool is_far_ahead(fby_loader *l)
     if (l->schedule.load_phase < l->schedule.n_drained + enough ||
         first_batch < atomic_load_explicit(&l->pump.consumed, memory_order_acquire) + l->config.depth)
         return false;
-    fby__pump_when_taken_locked(l, first_batch + 1 - l->config.depth);
+    fby__pump_when_taken_locked(&l->schedule, first_batch + 1 - l->config.depth);
     return true;
 }
 
 /* Memory is short: nothing is loaded for later batches than the one that waits for it; in narrow mode, one thing at a time for one batch. */
-static bool is_short(fby_loader *l, uint64_t starved)
+static bool is_short(fby__schedule *s, const fby__pump *pump, uint64_t starved)
 {
-    const uint64_t first_batch = l->schedule.epoch->phases[l->schedule.load_phase].first_batch;
+    const uint64_t first_batch = s->epoch->phases[s->load_phase].first_batch;
     if (first_batch > starved)
         return true;
-    if (!fby__is_narrow_locked(l))
+    if (!fby__is_narrow_locked(s))
         return false;
-    if (first_batch > atomic_load_explicit(&l->pump.consumed, memory_order_acquire)) {
-        fby__pump_when_taken_locked(l, first_batch);
+    if (first_batch > atomic_load_explicit(&pump->consumed, memory_order_acquire)) {
+        fby__pump_when_taken_locked(s, first_batch);
         return true;
     }
-    return l->schedule.n_busy > 0; /* its end pumps */
+    return s->n_busy > 0; /* its end pumps */
 }
 
 static bool load_blocks(fby_loader *l, bool refuses)
@@ -302,8 +302,8 @@ static bool load_blocks(fby_loader *l, bool refuses)
     const uint64_t starved = fby__first_starved_locked(l);
     bool loaded = false;
     l->schedule.no_room = l->schedule.no_window = false;
-    while (!l->schedule.rewinds && !l->schedule.by_itself && l->schedule.load_phase < l->schedule.epoch->n_phases && !is_held_back(l) &&
-           !is_far_ahead(l) && !is_short(l, starved)) {
+    while (!l->schedule.rewinds && !l->schedule.by_itself && l->schedule.load_phase < l->schedule.epoch->n_phases &&
+           !is_held_back(&l->schedule, &l->pump) && !is_far_ahead(l) && !is_short(&l->schedule, &l->pump, starved)) {
         fby_error err = {0};
         const fby__start start = load_next(l, refuses, &err);
         if (start == FBY__NOT_NOW)
@@ -330,11 +330,11 @@ static bool load_blocks(fby_loader *l, bool refuses)
 static void read_ahead(fby_loader *l)
 {
     const fby__epoch *ahead = l->schedule.ahead.epoch;
-    if (fby__plan_parts(l->plan) < 2 || l->schedule.load_phase < l->schedule.epoch->n_phases || fby__is_narrow_locked(l) ||
+    if (fby__plan_parts(l->plan) < 2 || l->schedule.load_phase < l->schedule.epoch->n_phases || fby__is_narrow_locked(&l->schedule) ||
         l->schedule.by_itself || fby__first_starved_locked(l) != UINT64_MAX)
         return;
     if (l->schedule.start_batch > 0 && atomic_load_explicit(&l->pump.consumed, memory_order_acquire) == l->schedule.start_batch) {
-        fby__pump_when_taken_locked(l, l->schedule.start_batch + 1);
+        fby__pump_when_taken_locked(&l->schedule, l->schedule.start_batch + 1);
         return; /* begun at a batch that the consumer does not have yet: as is_held_back */
     }
     while (ahead && l->schedule.ahead.phase < ahead->n_phases && ahead->phases[l->schedule.ahead.phase].first_batch == 0 &&
@@ -361,20 +361,20 @@ static void read_ahead(fby_loader *l)
     }
 }
 
-void fby__ahead_done_locked(fby_loader *l, fby__cache_entry *e)
+void fby__ahead_done_locked(fby__schedule *s, fby__cache_entry *e)
 {
-    for (uint32_t i = 0; i < l->schedule.ahead.n_entries; i++)
-        if (l->schedule.ahead.entries[i] == e) {
-            l->schedule.ahead.entries[i] = l->schedule.ahead.entries[--l->schedule.ahead.n_entries];
-            fby__cache_unpin(l->schedule.cache, e, l->schedule.next_epoch_use[e->block]);
+    for (uint32_t i = 0; i < s->ahead.n_entries; i++)
+        if (s->ahead.entries[i] == e) {
+            s->ahead.entries[i] = s->ahead.entries[--s->ahead.n_entries];
+            fby__cache_unpin(s->cache, e, s->next_epoch_use[e->block]);
             return;
         }
 }
 
-void fby__loader_entry_done_locked(fby_loader *l, fby__cache_entry *e)
+void fby__loader_entry_done_locked(fby__schedule *s, fby__cache_entry *e)
 {
-    for (uint32_t slot = e->waiters; slot != UINT32_MAX; slot = l->schedule.slot_next[slot]) {
-        fby__phase_progress *progress = &l->schedule.phases[l->schedule.slot_phase[slot]];
+    for (uint32_t slot = e->waiters; slot != UINT32_MAX; slot = s->slot_next[slot]) {
+        fby__phase_progress *progress = &s->phases[s->slot_phase[slot]];
         progress->n_pending--;
         if (e->state == FBY__ENTRY_FAILED) {
             progress->state = FBY__PHASE_FAILED;
@@ -383,32 +383,31 @@ void fby__loader_entry_done_locked(fby_loader *l, fby__cache_entry *e)
         phase_loaded(progress);
     }
     e->waiters = UINT32_MAX;
-    fby__ahead_done_locked(l, e);
+    fby__ahead_done_locked(s, e);
 }
 
-void fby__phase_unpin_locked(fby_loader *l, uint32_t p)
+void fby__phase_unpin_locked(fby__schedule *s, const fby__loader_memory *m, uint32_t p)
 {
-    fby__phase_progress *progress = &l->schedule.phases[p];
-    const fby__plan_phase *phase = &l->schedule.epoch->phases[p];
-    const bool again = l->memory.whole_blocks || !l->schedule.epoch->spans; /* the spans of a part by key: not before the sweep has ended */
+    fby__phase_progress *progress = &s->phases[p];
+    const fby__plan_phase *phase = &s->epoch->phases[p];
+    const bool again = m->whole_blocks || !s->epoch->spans; /* the spans of a part by key: not before the sweep has ended */
     for (uint32_t i = 0; i < progress->n_pinned; i++)
-        fby__cache_unpin(l->schedule.cache, l->schedule.slot_entry[progress->first_slot + i],
-                         again ? l->schedule.next_epoch_use[phase->items[i].block] : FBY__NEVER);
+        fby__cache_unpin(s->cache, s->slot_entry[progress->first_slot + i], again ? s->next_epoch_use[phase->items[i].block] : FBY__NEVER);
     progress->n_pinned = 0;
     progress->state = FBY__PHASE_DRAINED;
-    l->schedule.n_drained++;
+    s->n_drained++;
 }
 
-void fby__loader_piece_done_locked(fby_loader *l, uint32_t phase)
+void fby__loader_piece_done_locked(fby__schedule *s, const fby__loader_memory *m, uint32_t phase)
 {
-    if (--l->schedule.phases[phase].batches_left == 0)
-        fby__phase_unpin_locked(l, phase);
+    if (--s->phases[phase].batches_left == 0)
+        fby__phase_unpin_locked(s, m, phase);
 }
 
-void fby__loader_busy_done_locked(fby_loader *l)
+void fby__loader_busy_done_locked(fby__schedule *s)
 {
-    if (--l->schedule.n_busy == 0)
-        pthread_cond_broadcast(&l->schedule.idle);
+    if (--s->n_busy == 0)
+        pthread_cond_broadcast(&s->idle);
 }
 
 /* Is the batch that the consumer takes next neither assembled nor failed? */
@@ -420,12 +419,12 @@ static bool head_is_missing(const fby_loader *l)
                                                : f->used && f->n_done < f->n_pieces;
 }
 
-void fby__loader_held_up_locked(fby_loader *l, bool held_up)
+void fby__loader_held_up_locked(fby__schedule *s, fby__trace *trace, bool held_up)
 {
-    if (held_up == l->schedule.held_up)
+    if (held_up == s->held_up)
         return;
-    l->schedule.held_up = held_up;
-    (held_up ? fby__busy_begin : fby__busy_end)(&l->engine.trace.no_room, fby__now_ns());
+    s->held_up = held_up;
+    (held_up ? fby__busy_begin : fby__busy_end)(&trace->no_room, fby__now_ns());
 }
 
 static void pump(fby_loader *l)
@@ -434,7 +433,7 @@ static void pump(fby_loader *l)
     (void)load_blocks(l, false);
     fby__queue_flights_locked(l);
     if (l->schedule.rewinds && l->schedule.n_busy == 0) {
-        fby__rewind_loading_locked(l);
+        fby__rewind_loading_locked(&l->schedule);
         (void)load_blocks(l, false);
         fby__queue_flights_locked(l);
     }
@@ -444,10 +443,10 @@ static void pump(fby_loader *l)
             break;
         fby__queue_flights_locked(l);
     }
-    fby__loader_held_up_locked(l, (l->schedule.no_room || l->schedule.no_window) && l->schedule.n_loads == 0);
+    fby__loader_held_up_locked(&l->schedule, &l->engine.trace, (l->schedule.no_room || l->schedule.no_window) && l->schedule.n_loads == 0);
     read_ahead(l);
     if (l->schedule.n_busy == 0)
-        fby__pump_when_taken_locked(l, 0); /* nobody else would */
+        fby__pump_when_taken_locked(&l->schedule, 0); /* nobody else would */
 }
 
 /*

@@ -62,7 +62,7 @@ bool fby__start_flights_locked(fby_loader *l)
     bool started = false;
     /* acquire pairs with the consumer's release: its slot of the ring is free again */
     uint64_t consumed = atomic_load_explicit(&l->pump.consumed, memory_order_acquire);
-    const uint64_t most = fby__is_narrow_locked(l) ? 1 : l->config.depth;
+    const uint64_t most = fby__is_narrow_locked(&l->schedule) ? 1 : l->config.depth;
     while (l->schedule.next_flight < l->schedule.epoch->n_batches && l->schedule.next_flight < consumed + most) {
         fby__flight *f = &l->schedule.flights[l->schedule.next_flight % l->config.depth];
         if (f->used)
@@ -76,7 +76,7 @@ bool fby__start_flights_locked(fby_loader *l)
         f->n_pieces = fby__epoch_pieces_in_turn(l->schedule.epoch, f->index, f->pieces, l->schedule.max_pieces);
         memset(f->piece_state, FBY__PIECE_WAITING, f->n_pieces);
         if (l->sources.n > 1)
-            fby__skip_phases_locked(l, f);
+            fby__skip_phases_locked(&l->schedule, f);
     }
     return started;
 }
@@ -84,11 +84,11 @@ bool fby__start_flights_locked(fby_loader *l)
 void fby__queue_flights_locked(fby_loader *l)
 {
     bool (*const finish)(fby_loader * l, fby__flight * f) = l->engine.delivery->finish_batch_locked;
-    if ((fby__is_narrow_locked(l) && l->schedule.n_loads > 0) || l->schedule.by_itself)
+    if ((fby__is_narrow_locked(&l->schedule) && l->schedule.n_loads > 0) || l->schedule.by_itself)
         return;                                        /* one thing at a time: what becomes of it does not depend on which is faster */
     const uint64_t last = fby__feed_starved_locked(l); /* what comes later waits too: it would take what that one lacks */
     /* Values of pieces that come one by one are there twice: where memory is short, only if what is there is to make room for the others. */
-    const bool waits = fby__is_narrow_locked(l) && l->outputs.shape->n_ragged && !l->schedule.no_room;
+    const bool waits = fby__is_narrow_locked(&l->schedule) && l->outputs.shape->n_ragged && !l->schedule.no_room;
     bool finished = false;
     uint32_t n_waiting = 0;
     for (uint32_t i = 0; i < l->config.depth; i++) {
@@ -125,5 +125,5 @@ void fby__queue_flights_locked(fby_loader *l)
         fby__loader_wake_locked(l);
     /* While a batch waits for blocks, their end pumps; later ones would wait for the same. */
     if (n_waiting == 0 && l->schedule.next_flight < l->schedule.epoch->n_batches)
-        fby__pump_when_taken_locked(l, 0);
+        fby__pump_when_taken_locked(&l->schedule, 0);
 }

@@ -33,16 +33,16 @@ void fby__flight_drop_locked(fby_loader *l, fby__flight *f)
 }
 
 /* Until no task runs. What is read ahead is finished first, unless this call is cancelled, or the loader. */
-static void wait_until_idle_locked(fby_loader *l)
+static void wait_until_idle_locked(fby__schedule *s, fby_cancel *token)
 {
-    while (l->schedule.n_busy > 0 && !l->schedule.stop) {
-        (void)fby__cond_wait_until(&l->schedule.idle, &l->schedule.lock, fby__now_ns() + FBY__CANCEL_SLICE_NS); /* it is looked at again */
-        l->schedule.stop = fby__cancelled() || fby__cancel_is_set(l->engine.token);
+    while (s->n_busy > 0 && !s->stop) {
+        (void)fby__cond_wait_until(&s->idle, &s->lock, fby__now_ns() + FBY__CANCEL_SLICE_NS); /* it is looked at again */
+        s->stop = fby__cancelled() || fby__cancel_is_set(token);
     }
-    if (l->schedule.stop)
-        fby_cancel_set(l->engine.token);
-    while (l->schedule.n_busy > 0)
-        pthread_cond_wait(&l->schedule.idle, &l->schedule.lock);
+    if (s->stop)
+        fby_cancel_set(token);
+    while (s->n_busy > 0)
+        pthread_cond_wait(&s->idle, &s->lock);
 }
 
 fby_status fby__loader_epoch_stop(fby_loader *l, bool finish_ahead, bool closes, fby_error *err)
@@ -55,17 +55,17 @@ fby_status fby__loader_epoch_stop(fby_loader *l, bool finish_ahead, bool closes,
     fby__schedule_unlock(l);
     FBY__TRY(fby__transform_stop(l, !closes, err)); /* under no lock: the user's code may wait for what this thread holds */
     pthread_mutex_lock(&l->schedule.lock);
-    wait_until_idle_locked(l);
+    wait_until_idle_locked(&l->schedule, l->engine.token);
     fby__cancel_clear(l->engine.token);
     l->schedule.stop = true;
     for (uint32_t i = 0; i < l->config.depth; i++)
         fby__flight_drop_locked(l, &l->schedule.flights[i]);
     for (uint32_t p = 0; l->schedule.epoch && p < l->schedule.epoch->n_phases; p++)
         if (l->schedule.phases[p].state != FBY__PHASE_DRAINED)
-            fby__phase_unpin_locked(l, p);
+            fby__phase_unpin_locked(&l->schedule, &l->memory, p);
     if (l->engine.delivery->stop_locked)
         l->engine.delivery->stop_locked(l);
-    fby__loader_held_up_locked(l, false);
+    fby__loader_held_up_locked(&l->schedule, &l->engine.trace, false);
     fby__queue_clear(&l->queue, l->config.depth);
     fby__epoch *ended = l->schedule.epoch;
     l->schedule.epoch = NULL;
@@ -108,16 +108,17 @@ static uint64_t next_use_of(void *user, const fby__cache_entry *e)
 }
 
 /* When does an epoch, from a batch on, use each block first? */
-static fby_status first_uses(fby_loader *l, const fby__epoch *epoch, uint64_t batch, bool is_next, fby_error *err)
+static fby_status first_uses(fby__schedule *s, const fby__loader_memory *m, const fby__epoch *epoch, uint64_t batch, bool is_next,
+                             fby_error *err)
 {
     uint64_t step = 0;
-    for (uint32_t b = 0; b < l->memory.n_blocks; b++)
-        l->schedule.next_epoch_use[b] = FBY__NEVER;
+    for (uint32_t b = 0; b < m->n_blocks; b++)
+        s->next_epoch_use[b] = FBY__NEVER;
     for (uint32_t p = epoch->n_phases; p-- > 0;) {
         FBY__TRY(fby__cancel_check_at(step++, err));
         for (uint32_t i = 0; epoch->phases[p].last_batch >= batch && i < epoch->phases[p].n_items; i++) {
             FBY__TRY(fby__cancel_check_at(step++, err));
-            l->schedule.next_epoch_use[epoch->phases[p].items[i].block] = fby__phase_ordinal(is_next, p);
+            s->next_epoch_use[epoch->phases[p].items[i].block] = fby__phase_ordinal(is_next, p);
         }
     }
     return FBY_OK;
@@ -147,18 +148,18 @@ fby_status fby__loader_grow_pieces(fby_loader *l, uint32_t n, fby_error *err)
     return ok ? FBY_OK : fby__fail_nomem(err, "the batches in flight");
 }
 
-void fby__schedule_lay_out_locked(fby_loader *l, const fby__epoch *epoch, uint64_t batch)
+void fby__schedule_lay_out_locked(fby__schedule *s, const fby__epoch *epoch, uint64_t batch)
 {
     uint64_t slot = 0;
-    l->schedule.n_drained = l->schedule.first_live = 0;
+    s->n_drained = s->first_live = 0;
     for (uint32_t p = 0; p < epoch->n_phases; p++) {
         const fby__plan_phase *phase = &epoch->phases[p];
         bool over = phase->last_batch < batch;
         uint64_t first = phase->first_batch > batch ? phase->first_batch : batch;
-        l->schedule.phases[p] = (fby__phase_progress){.state = over ? FBY__PHASE_DRAINED : FBY__PHASE_WAITING,
-                                                      .batches_left = over ? 0 : phase->last_batch - first + 1,
-                                                      .first_slot = slot};
-        l->schedule.n_drained += over;
+        s->phases[p] = (fby__phase_progress){.state = over ? FBY__PHASE_DRAINED : FBY__PHASE_WAITING,
+                                             .batches_left = over ? 0 : phase->last_batch - first + 1,
+                                             .first_slot = slot};
+        s->n_drained += over;
         slot += phase->n_items;
     }
 }
@@ -167,9 +168,8 @@ void fby__schedule_lay_out_locked(fby_loader *l, const fby__epoch *epoch, uint64
  * Of a mixture a phase has batches, between its first and its last one, that take nothing from it: its source has no slot of the stream there.
  * They are not waited for. The last one takes something, so no phase is drained here.
  */
-void fby__skip_phases_locked(fby_loader *l, const fby__flight *f)
+void fby__skip_phases_locked(fby__schedule *s, const fby__flight *f)
 {
-    fby__schedule *s = &l->schedule;
     while (s->first_live < s->epoch->n_phases && s->phases[s->first_live].state == FBY__PHASE_DRAINED)
         s->first_live++;
     for (uint32_t p = s->first_live; p < s->epoch->n_phases && s->epoch->phases[p].first_batch <= f->index; p++)
@@ -196,32 +196,32 @@ void fby__count_sources_locked(fby_loader *l, const fby__flight *f, fby__finishe
     }
 }
 
-static fby_status grow_schedule(fby_loader *l, const fby__epoch *epoch, uint64_t batch, fby_error *err)
+static fby_status grow_schedule(fby__schedule *s, const fby__epoch *epoch, uint64_t batch, fby_error *err)
 {
     uint64_t slots = 0;
     for (uint32_t p = 0; p < epoch->n_phases; p++)
         slots += epoch->phases[p].n_items;
     if (slots >= UINT32_MAX)
         return fby__fail(err, FBY_E_UNSUPPORTED, "%llu blocks to schedule in one epoch are too many", (unsigned long long)slots);
-    if (epoch->n_phases > l->schedule.cap_phases) {
-        fby__phase_progress *phases = fby__realloc_array(l->schedule.phases, epoch->n_phases, sizeof *phases);
+    if (epoch->n_phases > s->cap_phases) {
+        fby__phase_progress *phases = fby__realloc_array(s->phases, epoch->n_phases, sizeof *phases);
         if (!phases)
             return fby__fail_nomem(err, "the schedule");
-        l->schedule.phases = phases;
-        l->schedule.cap_phases = epoch->n_phases;
+        s->phases = phases;
+        s->cap_phases = epoch->n_phases;
     }
-    if (slots > l->schedule.cap_slots) {
-        void *entry = fby__realloc_array((void *)l->schedule.slot_entry, slots, sizeof *l->schedule.slot_entry);
-        l->schedule.slot_entry = entry ? entry : (void *)l->schedule.slot_entry;
-        void *next = fby__realloc_array(l->schedule.slot_next, slots, sizeof *l->schedule.slot_next);
-        l->schedule.slot_next = next ? next : l->schedule.slot_next;
-        void *phase = fby__realloc_array(l->schedule.slot_phase, slots, sizeof *l->schedule.slot_phase);
-        l->schedule.slot_phase = phase ? phase : l->schedule.slot_phase;
+    if (slots > s->cap_slots) {
+        void *entry = fby__realloc_array((void *)s->slot_entry, slots, sizeof *s->slot_entry);
+        s->slot_entry = entry ? entry : (void *)s->slot_entry;
+        void *next = fby__realloc_array(s->slot_next, slots, sizeof *s->slot_next);
+        s->slot_next = next ? next : s->slot_next;
+        void *phase = fby__realloc_array(s->slot_phase, slots, sizeof *s->slot_phase);
+        s->slot_phase = phase ? phase : s->slot_phase;
         if (!entry || !next || !phase)
             return fby__fail_nomem(err, "the schedule");
-        l->schedule.cap_slots = slots;
+        s->cap_slots = slots;
     }
-    fby__schedule_lay_out_locked(l, epoch, batch);
+    fby__schedule_lay_out_locked(s, epoch, batch);
     return FBY_OK;
 }
 
@@ -252,21 +252,21 @@ static void end_planning(fby_loader *l, fby_cancel *token, fby_cancel *before)
 }
 
 /* Of an epoch, unless it is there, and of the next. */
-static fby_status create_orders(const fby_loader *l, uint64_t epoch, fby__epoch **now, fby__epoch **next, fby_error *err)
+static fby_status create_orders(const fby__plan *plan, uint64_t epoch, fby__epoch **now, fby__epoch **next, fby_error *err)
 {
     if (!*now)
-        FBY__TRY(fby__epoch_create(l->plan, epoch, now, err));
-    return fby__epoch_create(l->plan, epoch + 1, next, err);
+        FBY__TRY(fby__epoch_create(plan, epoch, now, err));
+    return fby__epoch_create(plan, epoch + 1, next, err);
 }
 
 /* Room for both, and what the cache is to keep. */
 static fby_status lay_out_locked(fby_loader *l, const fby__epoch *now, const fby__epoch *next, uint64_t batch, fby_error *err)
 {
     FBY__TRY(fby__loader_grow_pieces(l, fby__epoch_max_pieces(now), err));
-    FBY__TRY(grow_schedule(l, now, batch, err));
-    FBY__TRY(first_uses(l, now, batch, false, err));
+    FBY__TRY(grow_schedule(&l->schedule, now, batch, err));
+    FBY__TRY(first_uses(&l->schedule, &l->memory, now, batch, false, err));
     fby__cache_reorder(l->schedule.cache, next_use_of, &(new_order){l, now});
-    return first_uses(l, next, 0, true, err);
+    return first_uses(&l->schedule, &l->memory, next, 0, true, err);
 }
 
 fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err)
@@ -283,7 +283,7 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch
         pthread_mutex_unlock(&l->schedule.lock);
     }
     fby_cancel *before_planning, *token = begin_planning(l, &before_planning);
-    fby_status status = token ? create_orders(l, epoch, &now, &next, err) : fby__fail_nomem(err, "order of an epoch");
+    fby_status status = token ? create_orders(l->plan, epoch, &now, &next, err) : fby__fail_nomem(err, "order of an epoch");
     pthread_mutex_lock(&l->schedule.lock);
     if (status == FBY_OK)
         status = lay_out_locked(l, now, next, batch, err);
@@ -295,7 +295,7 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch
         l->schedule.ahead.epoch = next;
         next = before;
         l->schedule.load_phase = l->schedule.load_item = l->schedule.ahead.phase = l->schedule.ahead.item = 0;
-        fby__loader_skip_drained_locked(l);
+        fby__loader_skip_drained_locked(&l->schedule);
         l->schedule.start_batch = l->schedule.next_flight = batch;
         l->schedule.over.at = UINT64_MAX;
         l->schedule.over.outgrew = false;

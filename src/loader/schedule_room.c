@@ -26,39 +26,39 @@
 
 /* ---- blocks that are put back ---- */
 
-void fby__loader_put_back_locked(fby_loader *l, fby__cache_entry *e)
+void fby__loader_put_back_locked(fby__schedule *s, fby__cache_entry *e)
 {
-    fby__cache_empty(l->schedule.cache, e);
+    fby__cache_empty(s->cache, e);
     if (e->waiters != UINT32_MAX) /* their phases are not ready before they were loaded anew */
-        l->schedule.rewinds = true;
+        s->rewinds = true;
     e->waiters = UINT32_MAX;
-    fby__ahead_done_locked(l, e); /* the epoch itself asks for it again */
+    fby__ahead_done_locked(s, e); /* the epoch itself asks for it again */
 }
 
 /*
  * Blocks were put back, and nothing is under way: from the first phase that lacks one, what is loaded loses its pins, so that blocks are
  * asked for in schedule order once more, at the expense of those that are needed later.
  */
-void fby__rewind_loading_locked(fby_loader *l)
+void fby__rewind_loading_locked(fby__schedule *s)
 {
-    uint32_t first = l->schedule.epoch->n_phases;
-    l->schedule.rewinds = false;
+    uint32_t first = s->epoch->n_phases;
+    s->rewinds = false;
     for (uint32_t p = first; p-- > 0;)
-        if (l->schedule.phases[p].n_pending > 0)
+        if (s->phases[p].n_pending > 0)
             first = p;
-    for (uint32_t p = l->schedule.epoch->n_phases; p-- > first;) {
-        fby__phase_progress *progress = &l->schedule.phases[p];
+    for (uint32_t p = s->epoch->n_phases; p-- > first;) {
+        fby__phase_progress *progress = &s->phases[p];
         if (progress->state == FBY__PHASE_DRAINED)
             continue;
         for (uint32_t i = 0; i < progress->n_pinned; i++)
-            fby__cache_unpin(l->schedule.cache, l->schedule.slot_entry[progress->first_slot + i], fby__phase_ordinal(false, p));
+            fby__cache_unpin(s->cache, s->slot_entry[progress->first_slot + i], fby__phase_ordinal(false, p));
         progress->state = FBY__PHASE_WAITING;
         progress->n_pinned = progress->n_pending = 0;
         progress->failed = NULL;
     }
-    l->schedule.load_phase = first;
-    l->schedule.load_item = 0;
-    fby__loader_skip_drained_locked(l);
+    s->load_phase = first;
+    s->load_item = 0;
+    fby__loader_skip_drained_locked(s);
 }
 
 /*
@@ -74,9 +74,9 @@ bool fby__block_may_load_locked(fby_loader *l, uint32_t block)
         return true;
     if (l->schedule.n_busy > 0) /* its end pumps */
         return false;
-    if (company == FBY__WITH_NOTHING_ELSE && l->engine.delivery->keeps_blocks && !fby__is_narrow_locked(l)) {
+    if (company == FBY__WITH_NOTHING_ELSE && l->engine.delivery->keeps_blocks && !fby__is_narrow_locked(&l->schedule)) {
         l->schedule.no_room = true;
-        fby__pump_when_taken_locked(l, 0);
+        fby__pump_when_taken_locked(&l->schedule, 0);
         return false;
     }
     (void)fby__load_shrink_locked(l); /* whether there were any */
@@ -85,11 +85,11 @@ bool fby__block_may_load_locked(fby_loader *l, uint32_t block)
 
 /* ---- batches that wait for room ---- */
 
-static fby__flight *first_starved(fby_loader *l)
+static fby__flight *first_starved(const fby__schedule *s, uint32_t depth)
 {
     fby__flight *first = NULL;
-    for (uint32_t i = 0; i < l->config.depth; i++) {
-        fby__flight *f = &l->schedule.flights[i];
+    for (uint32_t i = 0; i < depth; i++) {
+        fby__flight *f = &s->flights[i];
         if (f->used && f->lacks.bytes && (!first || f->index < first->index))
             first = f;
     }
@@ -98,7 +98,7 @@ static fby__flight *first_starved(fby_loader *l)
 
 uint64_t fby__first_starved_locked(fby_loader *l)
 {
-    const fby__flight *f = l->outputs.shape->n_ragged ? first_starved(l) : NULL;
+    const fby__flight *f = l->outputs.shape->n_ragged ? first_starved(&l->schedule, l->config.depth) : NULL;
     return f ? f->index : UINT64_MAX;
 }
 
@@ -114,7 +114,7 @@ static uint32_t last_phase(const fby__flight *f)
 
 uint64_t fby__feed_starved_locked(fby_loader *l)
 {
-    fby__flight *f = l->outputs.shape->n_ragged ? first_starved(l) : NULL;
+    fby__flight *f = l->outputs.shape->n_ragged ? first_starved(&l->schedule, l->config.depth) : NULL;
     if (!f)
         return UINT64_MAX;
     bool fits;
@@ -124,7 +124,7 @@ uint64_t fby__feed_starved_locked(fby_loader *l)
     if (fits)
         f->lacks = (fby__lack){0};
     else
-        fby__pump_when_taken_locked(l, 0); /* values of a batch that is handed out are the consumer's, and no longer charged */
+        fby__pump_when_taken_locked(&l->schedule, 0); /* values of a batch that is handed out are the consumer's, and no longer charged */
     return f->index;
 }
 
@@ -153,22 +153,22 @@ static void start_over(fby_loader *l, uint64_t batch)
     }
     fby__cache_evict_all(s->cache);
     fby__account_set_slack(l->engine.account, 0);
-    fby__schedule_lay_out_locked(l, s->epoch, batch);
+    fby__schedule_lay_out_locked(s, s->epoch, batch);
     s->load_phase = s->load_item = 0;
-    fby__loader_skip_drained_locked(l);
+    fby__loader_skip_drained_locked(s);
     s->next_flight = s->over.at = batch;
     s->rewinds = s->over.outgrew = false;
 }
 
 /* The file that all blocks of a batch lie in; NULL: several. */
-static const char *file_of(const fby_loader *l, const fby__flight *f)
+static const char *file_of(const fby__loader_sources *sources, const fby__epoch *epoch, const fby__flight *f)
 {
     const fby__loader_source *source = NULL;
     uint32_t file = UINT32_MAX;
     for (uint32_t p = 0; p < f->n_pieces; p++) {
-        const fby__plan_phase *phase = &l->schedule.epoch->phases[f->pieces[p].phase];
+        const fby__plan_phase *phase = &epoch->phases[f->pieces[p].phase];
         for (uint32_t i = 0; i < phase->n_items; i++) {
-            const fby__loader_source *in = fby__source_of(&l->sources, phase->items[i].block);
+            const fby__loader_source *in = fby__source_of(sources, phase->items[i].block);
             const uint32_t here = fby__dataset_block(in->ds, phase->items[i].block - in->first_block)->file;
             if (source && (in != source || here != file))
                 return NULL;
@@ -182,7 +182,7 @@ static const char *file_of(const fby_loader *l, const fby__flight *f)
 static void refuse_batch(fby_loader *l, fby__flight *f)
 {
     fby_error err = {.file_offset = -1};
-    const char *file = file_of(l, f);
+    const char *file = file_of(&l->sources, l->schedule.epoch, f);
     char where[600] = "", fewer[64] = "";
     const uint64_t budget = l->memory.budget_bytes, size = fby__epoch_batch_size(l->schedule.epoch, f->index);
     const bool in_pieces = !f->lacks.placed && f->lacks.samples < size; /* the rest is estimated, and all of it is there twice in the end */

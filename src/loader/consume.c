@@ -25,78 +25,79 @@ static void show(fby__consumer *consumer, const fby__epoch_counts *c)
     atomic_store_explicit(&consumer->n_wrapped, c->n_wrapped, memory_order_relaxed);
 }
 
-fby_status fby__loader_count(fby_loader *l, uint64_t epoch, fby__epoch_counts *out, fby_error *err)
+fby_status fby__loader_count(fby__schedule *s, const fby__plan *plan, uint64_t epoch, fby__epoch_counts *out, fby_error *err)
 {
-    pthread_mutex_lock(&l->schedule.lock);
-    const fby__epoch *known = l->schedule.epoch && l->schedule.epoch->epoch == epoch               ? l->schedule.epoch
-                              : l->schedule.ahead.epoch && l->schedule.ahead.epoch->epoch == epoch ? l->schedule.ahead.epoch
-                                                                                                   : NULL;
+    pthread_mutex_lock(&s->lock);
+    const fby__epoch *known = s->epoch && s->epoch->epoch == epoch               ? s->epoch
+                              : s->ahead.epoch && s->ahead.epoch->epoch == epoch ? s->ahead.epoch
+                                                                                 : NULL;
     if (known)
         *out = (fby__epoch_counts){.n_available = known->n_available,
                                    .n_batches = known->n_batches,
                                    .n_samples = known->n_samples,
                                    .n_wrapped = known->n_wrapped,
                                    .n_dropped = known->n_dropped};
-    pthread_mutex_unlock(&l->schedule.lock);
-    return known ? FBY_OK : fby__plan_count(l->plan, epoch, out, err);
+    pthread_mutex_unlock(&s->lock);
+    return known ? FBY_OK : fby__plan_count(plan, epoch, out, err);
 }
 
 fby_status fby__loader_show(fby_loader *l, uint64_t epoch, fby_error *err)
 {
     fby__epoch_counts counts;
-    FBY__TRY(fby__loader_count(l, epoch, &counts, err));
+    FBY__TRY(fby__loader_count(&l->schedule, l->plan, epoch, &counts, err));
     show(&l->consumer, &counts);
     return FBY_OK;
 }
 
 /* What the consumer does from here on, until the next epoch begins, is no work on a batch. */
-static void end_epoch(fby_loader *l, uint64_t now)
+static void end_epoch(fby__consumer *c, uint64_t now)
 {
-    if (!l->consumer.ended_ns)
-        l->consumer.ended_ns = now;
-    l->consumer.transferred_ns = 0;
+    if (!c->ended_ns)
+        c->ended_ns = now;
+    c->transferred_ns = 0;
 }
 
 static fby_status begin_at(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err)
 {
+    fby__consumer *c = &l->consumer;
     fby__epoch_counts counts;
-    FBY__TRY(fby__loader_count(l, epoch, &counts, err));
+    FBY__TRY(fby__loader_count(&l->schedule, l->plan, epoch, &counts, err));
     if (batch > counts.n_batches)
         return fby__fail(err, FBY_E_ARG, "batch %llu asked for, but epoch %llu has %llu", (unsigned long long)batch,
                          (unsigned long long)epoch, (unsigned long long)counts.n_batches);
     uint64_t now = fby__now_ns();
-    if (!atomic_load_explicit(&l->consumer.first_begin_ns, memory_order_relaxed)) {
-        atomic_store_explicit(&l->consumer.first_process_cpu_ns, fby__process_cpu_ns(), memory_order_relaxed);
-        atomic_store_explicit(&l->consumer.first_begin_ns, now, memory_order_relaxed);
+    if (!atomic_load_explicit(&c->first_begin_ns, memory_order_relaxed)) {
+        atomic_store_explicit(&c->first_process_cpu_ns, fby__process_cpu_ns(), memory_order_relaxed);
+        atomic_store_explicit(&c->first_begin_ns, now, memory_order_relaxed);
     }
-    end_epoch(l, atomic_load_explicit(&l->consumer.last_return_ns, memory_order_relaxed)); /* one that was left: since its last batch */
-    if (l->consumer.ended_ns)
-        fby__trace_add_alone(&l->consumer.gap_ns, now - l->consumer.ended_ns);
-    l->consumer.ended_ns = 0;
-    atomic_store_explicit(&l->consumer.epoch_begin_ns, now, memory_order_relaxed);
-    atomic_store_explicit(&l->consumer.first_batch_ns, 0, memory_order_relaxed);
-    atomic_store_explicit(&l->consumer.last_return_ns, 0, memory_order_relaxed);
+    end_epoch(c, atomic_load_explicit(&c->last_return_ns, memory_order_relaxed)); /* one that was left: since its last batch */
+    if (c->ended_ns)
+        fby__trace_add_alone(&c->gap_ns, now - c->ended_ns);
+    c->ended_ns = 0;
+    atomic_store_explicit(&c->epoch_begin_ns, now, memory_order_relaxed);
+    atomic_store_explicit(&c->first_batch_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&c->last_return_ns, 0, memory_order_relaxed);
     fby__history_begin(l, epoch);
-    atomic_fetch_add_explicit(&l->consumer.epochs_begun, 1, memory_order_relaxed);
-    l->consumer.next_epoch = epoch; /* also when it cannot begin for want of memory: then the next call tries it again */
-    l->consumer.next_batch = batch;
-    l->consumer.waited_ns = 0;
-    l->consumer.began = false;
+    atomic_fetch_add_explicit(&c->epochs_begun, 1, memory_order_relaxed);
+    c->next_epoch = epoch; /* also when it cannot begin for want of memory: then the next call tries it again */
+    c->next_batch = batch;
+    c->waited_ns = 0;
+    c->began = false;
     FBY__TRY(fby__loader_epoch_begin(l, epoch, batch, err));
-    show(&l->consumer, &counts);
-    atomic_store_explicit(&l->consumer.handed, batch, memory_order_relaxed);
-    l->consumer.next_epoch++;
-    l->consumer.next_batch = 0;
-    l->consumer.began = true;
+    show(c, &counts);
+    atomic_store_explicit(&c->handed, batch, memory_order_relaxed);
+    c->next_epoch++;
+    c->next_batch = 0;
+    c->began = true;
     return FBY_OK;
 }
 
 /* Whoever says where to go on takes back what was cancelled before, and nothing that is cancelled from here on. */
-void fby__loader_uncancel(fby_loader *l)
+void fby__loader_uncancel(fby__queue *q)
 {
-    pthread_mutex_lock(&l->queue.lock);
-    l->queue.cancelled = false;
-    pthread_mutex_unlock(&l->queue.lock);
+    pthread_mutex_lock(&q->lock);
+    q->cancelled = false;
+    pthread_mutex_unlock(&q->lock);
 }
 
 static bool is_cancelled(fby__queue *q)
@@ -110,23 +111,22 @@ static bool is_cancelled(fby__queue *q)
 static fby_status fail_cancelled(fby_error *err) { return fby__fail(err, FBY_E_CANCELLED, "the loader was cancelled"); }
 
 /* Is this batch the next one already? Then there is nothing to begin, and what was read ahead is not read again. */
-static bool stands_at(fby_loader *l, uint64_t epoch, uint64_t batch)
+static bool stands_at(const fby__consumer *c, fby__queue *q, uint64_t epoch, uint64_t batch)
 {
-    if (!l->consumer.began || l->consumer.next_epoch != epoch + 1 ||
-        atomic_load_explicit(&l->consumer.handed, memory_order_relaxed) != batch)
+    if (!c->began || c->next_epoch != epoch + 1 || atomic_load_explicit(&c->handed, memory_order_relaxed) != batch)
         return false;
-    pthread_mutex_lock(&l->queue.lock);
-    const bool runs = !l->queue.cancelled && !l->queue.over;
-    pthread_mutex_unlock(&l->queue.lock);
+    pthread_mutex_lock(&q->lock);
+    const bool runs = !q->cancelled && !q->over;
+    pthread_mutex_unlock(&q->lock);
     return runs;
 }
 
 fby_status fby_loader_begin_at(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err)
 {
     FBY__TRY(fby__loader_check_process(l, err));
-    if (stands_at(l, epoch, batch))
+    if (stands_at(&l->consumer, &l->queue, epoch, batch))
         return FBY_OK;
-    fby__loader_uncancel(l);
+    fby__loader_uncancel(&l->queue);
     return begin_at(l, epoch, batch, err);
 }
 
@@ -142,7 +142,7 @@ void fby_loader_cancel(fby_loader *l)
     if (l->queue.planning)
         fby_cancel_set(l->queue.planning);
     pthread_cond_broadcast(&l->queue.ready);
-    fby__transform_discard_locked(l);
+    fby__transform_discard_locked(&l->queue, l->config.depth);
     pthread_mutex_unlock(&l->queue.lock);
 }
 
@@ -150,10 +150,10 @@ void fby_loader_cancel(fby_loader *l)
  * What the next call looks at of its batch was written by a worker and has left this core's caches, and where rows go to their batches
  * directly, all of them: reading it takes as long as all else in next().
  */
-static void prefetch(const fby_loader *l, const fby_batch *b)
+static void prefetch(const fby__batch_shape *shape, const fby_batch *b)
 {
     const uint8_t *at = (const uint8_t *)b;
-    for (size_t n = b ? sizeof *b + l->outputs.shape->n_tensors * sizeof *b->tensors : 0; n > 0; n -= n < 64 ? n : 64, at += 64)
+    for (size_t n = b ? sizeof *b + shape->n_tensors * sizeof *b->tensors : 0; n > 0; n -= n < 64 ? n : 64, at += 64)
         __builtin_prefetch(at, 1);
 }
 
@@ -189,7 +189,7 @@ static fby_status pop(fby_loader *l, uint64_t now, int64_t timeout_ns, fby__fini
             if (!out->failed)
                 count_sources(l, out);
             const fby__finished *next = &l->queue.ring[++l->queue.next % l->config.depth];
-            prefetch(l, next->batch);
+            prefetch(l->outputs.shape, next->batch);
             l->queue.n_ready--;
             *out_ready = next->samples || next->failed ? l->queue.n_ready : 0; /* later ones do not help who waits for this one */
             l->queue.over = out->failed;
@@ -213,7 +213,7 @@ static fby_status pop_watched(fby_loader *l, uint64_t entered, int64_t timeout_n
     const bool first = !atomic_load_explicit(&l->consumer.first_batch_ns, memory_order_relaxed);
     if (first || timeout_ns == 0)
         return pop(l, entered, timeout_ns, out, out_ready, err);
-    fby__slow_begin(l, entered);
+    fby__slow_begin(&l->consumer.slow, entered);
     const uint64_t until = timeout_ns < 0 ? UINT64_MAX : entered + (uint64_t)timeout_ns, look = fby__slow_at(l);
     if (look >= until)
         return pop(l, entered, timeout_ns, out, out_ready, err);
@@ -231,9 +231,9 @@ static fby_status pop_watched(fby_loader *l, uint64_t entered, int64_t timeout_n
  */
 #define CPU_SAMPLE 17u
 
-static void add_events(fby_loader *l, uint64_t entered, uint64_t now)
+static void add_events(const fby__consumer *c, uint64_t entered, uint64_t now)
 {
-    const uint64_t handed = atomic_load_explicit(&l->consumer.handed, memory_order_relaxed);
+    const uint64_t handed = atomic_load_explicit(&c->handed, memory_order_relaxed);
     fby__event_add(&(fby__event){.name = "next", .what = "batches", .begin_ns = entered, .end_ns = now, .number = handed});
     fby__event_add(&(fby__event){
         .kind = FBY__EVENT_LEVEL, .name = "memory held", .what = "bytes", .begin_ns = now, .number = fby__ledger_charged_bytes()});
@@ -241,37 +241,38 @@ static void add_events(fby_loader *l, uint64_t entered, uint64_t now)
 
 static void account_wait(fby_loader *l, uint64_t entered, fby_status status, uint32_t source)
 {
-    const uint64_t now = fby__now_ns(), waited = l->consumer.waited_ns + (now - entered);
+    fby__consumer *c = &l->consumer;
+    const uint64_t now = fby__now_ns(), waited = c->waited_ns + (now - entered);
     fby__trace_stage_alone(&l->engine.trace, FBY__STAGE_WAIT, now - entered);
     if (fby__events_are_on())
-        add_events(l, entered, now);
-    atomic_store_explicit(&l->consumer.last_return_ns, now, memory_order_relaxed);
-    l->consumer.waited_ns = status == FBY_TIMEOUT ? waited : 0; /* who waits in slices waits once */
+        add_events(c, entered, now);
+    atomic_store_explicit(&c->last_return_ns, now, memory_order_relaxed);
+    c->waited_ns = status == FBY_TIMEOUT ? waited : 0; /* who waits in slices waits once */
     if (status != FBY_OK)
         return;
     fby__histogram_add(&l->engine.trace.wait, waited);
     fby__trace_add_alone(&l->sources.at[source].wait_ns, waited);
-    if (waited > atomic_load_explicit(&l->consumer.wait_max_ns, memory_order_relaxed))
-        atomic_store_explicit(&l->consumer.wait_max_ns, waited, memory_order_relaxed);
-    if (!atomic_load_explicit(&l->consumer.first_batch_ns, memory_order_relaxed)) {
-        const uint64_t first = now - atomic_load_explicit(&l->consumer.epoch_begin_ns, memory_order_relaxed);
-        atomic_store_explicit(&l->consumer.first_batch_ns, first, memory_order_relaxed);
-        fby__trace_add_alone(&l->consumer.first_batches_ns, first < waited ? first : waited);
+    if (waited > atomic_load_explicit(&c->wait_max_ns, memory_order_relaxed))
+        atomic_store_explicit(&c->wait_max_ns, waited, memory_order_relaxed);
+    if (!atomic_load_explicit(&c->first_batch_ns, memory_order_relaxed)) {
+        const uint64_t first = now - atomic_load_explicit(&c->epoch_begin_ns, memory_order_relaxed);
+        atomic_store_explicit(&c->first_batch_ns, first, memory_order_relaxed);
+        fby__trace_add_alone(&c->first_batches_ns, first < waited ? first : waited);
     }
 }
 
-static void account_work(fby_loader *l, uint64_t now)
+static void account_work(fby__consumer *c, fby__trace *trace, uint64_t now)
 {
-    const uint64_t last = atomic_load_explicit(&l->consumer.last_return_ns, memory_order_relaxed);
+    const uint64_t last = atomic_load_explicit(&c->last_return_ns, memory_order_relaxed);
     if (!last)
         return;
-    const uint64_t ns = now - last, moved = fby__min_u64(l->consumer.transferred_ns, ns);
-    l->consumer.transferred_ns = 0;
+    const uint64_t ns = now - last, moved = fby__min_u64(c->transferred_ns, ns);
+    c->transferred_ns = 0;
     if (moved)
-        fby__trace_stage_alone(&l->engine.trace, FBY__STAGE_TRANSFER, moved);
-    fby__trace_stage_alone(&l->engine.trace, FBY__STAGE_WORK, ns - moved);
-    if (!atomic_load_explicit(&l->consumer.first_step_ns, memory_order_relaxed))
-        atomic_store_explicit(&l->consumer.first_step_ns, ns - moved, memory_order_relaxed);
+        fby__trace_stage_alone(trace, FBY__STAGE_TRANSFER, moved);
+    fby__trace_stage_alone(trace, FBY__STAGE_WORK, ns - moved);
+    if (!atomic_load_explicit(&c->first_step_ns, memory_order_relaxed))
+        atomic_store_explicit(&c->first_step_ns, ns - moved, memory_order_relaxed);
 }
 
 /* A batch was waited for, or the end of the epoch. */
@@ -280,7 +281,7 @@ static void account_result(fby_loader *l, uint64_t entered, fby_status status, u
     account_wait(l, entered, status, source);
     if (status != FBY_END)
         return;
-    end_epoch(l, atomic_load_explicit(&l->consumer.last_return_ns, memory_order_relaxed));
+    end_epoch(&l->consumer, atomic_load_explicit(&l->consumer.last_return_ns, memory_order_relaxed));
     atomic_store_explicit(&l->consumer.last_return_ns, 0, memory_order_relaxed);
     fby__history_end(l);
     fby__history_log(l);
@@ -332,7 +333,7 @@ static fby_status take(fby_loader *l, bool result, int64_t timeout_ns, fby__fini
         return fby__fail(err, FBY_E_STATE, "call fby_loader_next%s(): this loader was opened %s transform_pulled", result ? "" : "_result",
                          result ? "without" : "with");
     uint64_t entered = fby__now_ns(), cpu = l->consumer.n_calls++ % CPU_SAMPLE == CPU_SAMPLE / 2 ? fby__thread_cpu_ns() : 0;
-    account_work(l, entered);
+    account_work(&l->consumer, &l->engine.trace, entered);
     if (!l->consumer.began) {
         if (is_cancelled(&l->queue))
             return fail_cancelled(err);
@@ -343,7 +344,7 @@ static fby_status take(fby_loader *l, bool result, int64_t timeout_ns, fby__fini
     if (status == FBY_OK)
         status = hand_over(l, out, n_ready, err);
     if (status != FBY_TIMEOUT)
-        fby__slow_end(l, status == FBY_OK);
+        fby__slow_end(&l->consumer, status == FBY_OK);
     if (status == FBY_END) {
         l->consumer.began = false;
         (void)fby__loader_show(l, l->consumer.next_epoch, NULL); /* for want of memory: shown when it begins */

@@ -63,7 +63,7 @@ void fby__history_end(fby_loader *l)
 void fby__history_log(fby_loader *l)
 {
     fby_epoch e = {.size = sizeof e};
-    if (!fby__log_wants(FBY_LOG_INFO) || fby_loader_epoch(l, fby__history_count(l) - 1, &e, NULL) != FBY_OK)
+    if (!fby__log_wants(FBY_LOG_INFO) || fby_loader_epoch(l, fby__history_count(&l->history) - 1, &e, NULL) != FBY_OK)
         return;
     const double seconds = 1e-9 * (double)e.elapsed_ns;
     fby__log(FBY_LOG_INFO, "epoch %llu: %llu batches, %llu samples in %.2f s, %.0f samples/s; waited %.1f %% of it; limit: %s",
@@ -92,9 +92,8 @@ void fby__history_begin(fby_loader *l, uint64_t epoch)
     pthread_mutex_unlock(&h->lock);
 }
 
-bool fby__history_settle(fby_loader *l, fby_report *r)
+bool fby__history_settle(fby__history *h, fby_report *r)
 {
-    fby__history *h = &l->history;
     pthread_mutex_lock(&h->lock);
     const bool settled = h->n > 1 && r->elapsed_ns >= h->settled.elapsed_ns;
     if (settled)
@@ -103,11 +102,11 @@ bool fby__history_settle(fby_loader *l, fby_report *r)
     return settled;
 }
 
-uint32_t fby__history_count(fby_loader *l)
+uint32_t fby__history_count(fby__history *h)
 {
-    pthread_mutex_lock(&l->history.lock);
-    const uint64_t n = fby__min_u64(l->history.n, FBY_EPOCHS_KEPT);
-    pthread_mutex_unlock(&l->history.lock);
+    pthread_mutex_lock(&h->lock);
+    const uint64_t n = fby__min_u64(h->n, FBY_EPOCHS_KEPT);
+    pthread_mutex_unlock(&h->lock);
     return (uint32_t)n;
 }
 

@@ -230,13 +230,13 @@ fby__cache_entry *fby__shared_find_locked(fby_loader *l, uint32_t block, uint64_
 void fby__shared_drop(fby_loader *l, fby__block_panels *p);
 /* slow.c */
 /** A batch is asked for; again, when a call before ended without it. */
-void fby__slow_begin(fby_loader *l, uint64_t now);
+void fby__slow_begin(fby__slow *s, uint64_t now);
 /** When its wait will have been long; UINT64_MAX when nobody wants to know, or it is known what the batch waits for. */
 uint64_t fby__slow_at(const fby_loader *l);
 /** That time has come: see what it waits for. */
 void fby__slow_look(fby_loader *l);
 /** The wait is over: say so if it was long. */
-void fby__slow_end(fby_loader *l, bool delivered);
+void fby__slow_end(fby__consumer *c, bool delivered);
 /* thin.c */
 void fby__thin_cost(fby__loader_source *in, uint32_t block);
 /** Of the samples that lie in rows [lo, hi) of a block; of n_items of its items (NULL = all) those alone. */
@@ -260,16 +260,16 @@ void fby__history_end(fby_loader *l);
 /** The log gets a line about the epoch that ended last. */
 void fby__history_log(fby_loader *l);
 /** Make a report one of what came after the first epoch; false where there was none. */
-bool fby__history_settle(fby_loader *l, fby_report *r);
-uint32_t fby__history_count(fby_loader *l);
+bool fby__history_settle(fby__history *h, fby_report *r);
+uint32_t fby__history_count(fby__history *h);
 /* consume.c */
 fby_status fby__loader_check_process(const fby_loader *l, fby_error *err);
 /** Bytes that an epoch reads at most, over all ranks. */
 uint64_t fby__loader_epoch_bytes(const fby__plan *plan, const fby__loader_memory *m);
 /** The next fby_loader_next goes on, whatever was cancelled before. */
-void fby__loader_uncancel(fby_loader *l);
+void fby__loader_uncancel(fby__queue *q);
 /** Of any epoch; that under way and the next are known. Any thread. */
-fby_status fby__loader_count(fby_loader *l, uint64_t epoch, fby__epoch_counts *out, fby_error *err);
+fby_status fby__loader_count(fby__schedule *s, const fby__plan *plan, uint64_t epoch, fby__epoch_counts *out, fby_error *err);
 /** The counts that a loader shows become those of an epoch. */
 fby_status fby__loader_show(fby_loader *l, uint64_t epoch, fby_error *err);
 /* notes.c */
@@ -301,9 +301,9 @@ void fby__transform_go_on_locked(fby_loader *l);
  * The epoch is over: no further batch is transformed, and none is any more when this returns FBY_OK. Under no lock. FBY_E_CANCELLED, if
  * that is asked for: the call that waits is to stop.
  */
-fby_status fby__transform_stop(fby_loader *l, bool may_cancel, fby_error *err);
+fby_status fby__transform_stop(fby__queue *q, uint32_t depth, bool may_cancel, fby_error *err);
 /** Results that wait go, released without the lock, and threads that wait for a turn look again. The epoch is over or cancelled. */
-void fby__transform_discard_locked(fby_loader *l);
+void fby__transform_discard_locked(fby__queue *q, uint32_t depth);
 /** Call the user's transform on the first samples in file order. */
 fby_status fby__transform_try(fby_dataset *ds, const fby_loader_opts *opts, fby_error *err);
 

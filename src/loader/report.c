@@ -19,7 +19,7 @@ fby_status fby_loader_count_of(fby_loader *l, uint64_t epoch, uint64_t *out_batc
 {
     fby__epoch_counts counts;
     FBY__TRY(fby__loader_check_process(l, err));
-    FBY__TRY(fby__loader_count(l, epoch, &counts, err));
+    FBY__TRY(fby__loader_count(&l->schedule, l->plan, epoch, &counts, err));
     if (out_batches)
         *out_batches = counts.n_batches;
     if (out_samples)
@@ -217,7 +217,7 @@ static void judge(fby_loader *l, fby_report *r)
 {
     fby_report settled = *r;
     fby__judge(r);
-    if (!fby__history_settle(l, &settled))
+    if (!fby__history_settle(&l->history, &settled))
         return;
     fby__judge(&settled);
     if (settled.limit == FBY_LIMIT_TOO_EARLY)
@@ -261,7 +261,7 @@ fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
     r.entropy_bits = l->mixing.entropy_bits;
     r.entropy_bits_uniform = l->mixing.entropy_bits_uniform;
     r.io_engine = l->engine.io ? fby__io_kind_name(fby__io_kind_of(l->engine.io)) : "memory";
-    r.n_epochs = fby__history_count(l);
+    r.n_epochs = fby__history_count(&l->history);
     r.overlap_bytes = l->memory.overlap_bytes;
     r.keep_all_bytes = l->memory.everything_bytes;
     memcpy(r.memory_limit, l->memory.limits.text, sizeof r.memory_limit);

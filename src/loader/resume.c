@@ -366,7 +366,7 @@ static fby_status check_options(fby_loader *l, const fby_loader_state *s, fby_er
         return fby__fail(err, FBY_E_ARG, "the state was saved with tail '%s', this loader has '%s': the last batch would be another",
                          fby__tail_words[s->tail], fby__tail_words[now.tail]);
     fby__epoch_counts counts;
-    FBY__TRY(fby__loader_count(l, s->epoch, &counts, err));
+    FBY__TRY(fby__loader_count(&l->schedule, l->plan, s->epoch, &counts, err));
     /* of a rank that has more batches: one, or with batches by rows any number */
     const uint64_t more = s->tail != FBY_TAIL_UNEVEN ? 0 : s->batch_elements ? s->batch : 1;
     if (s->batch > counts.n_batches + more)
@@ -394,8 +394,8 @@ fby_status fby_loader_state_set(fby_loader *l, const fby_loader_state *state, fb
     FBY__TRY(check_dataset(&l->sources, s, err));
     FBY__TRY(check_options(l, s, err));
     FBY__TRY(fby__loader_show(l, s->epoch, err));
-    FBY__TRY(fby__transform_stop(l, true, err));
-    fby__loader_uncancel(l);
+    FBY__TRY(fby__transform_stop(&l->queue, l->config.depth, true, err));
+    fby__loader_uncancel(&l->queue);
     const uint64_t n_batches = fby_loader_batch_count(l);
     l->consumer.next_epoch = s->epoch;
     l->consumer.next_batch = s->batch < n_batches ? s->batch : n_batches;

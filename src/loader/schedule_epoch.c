@@ -53,7 +53,8 @@ fby_status fby__loader_epoch_stop(fby_loader *l, bool finish_ahead, bool closes,
     if (l->schedule.stop)
         fby_cancel_set(l->engine.token); /* tasks that wait for the helper program, or read */
     fby__schedule_unlock(l);
-    FBY__TRY(fby__transform_stop(l, !closes, err)); /* under no lock: the user's code may wait for what this thread holds */
+    /* Under no lock: the user's code may wait for what this thread holds. */
+    FBY__TRY(fby__transform_stop(&l->queue, l->config.depth, !closes, err));
     pthread_mutex_lock(&l->schedule.lock);
     wait_until_idle_locked(&l->schedule, l->engine.token);
     fby__cancel_clear(l->engine.token);
@@ -226,28 +227,28 @@ static fby_status grow_schedule(fby__schedule *s, const fby__epoch *epoch, uint6
 }
 
 /* What this thread does from here on, until that ends, the call's token stops, and so does cancelling the loader. NULL = no memory. */
-static fby_cancel *begin_planning(fby_loader *l, fby_cancel **out_before)
+static fby_cancel *begin_planning(fby__queue *q, fby_cancel **out_before)
 {
     fby_cancel *token = fby__cancel_create_in(fby__cancel_current());
     if (!token)
         return NULL;
-    pthread_mutex_lock(&l->queue.lock);
-    l->queue.planning = token;
-    if (l->queue.cancelled)
+    pthread_mutex_lock(&q->lock);
+    q->planning = token;
+    if (q->cancelled)
         fby_cancel_set(token);
-    pthread_mutex_unlock(&l->queue.lock);
+    pthread_mutex_unlock(&q->lock);
     *out_before = fby_cancel_use(token);
     return token;
 }
 
-static void end_planning(fby_loader *l, fby_cancel *token, fby_cancel *before)
+static void end_planning(fby__queue *q, fby_cancel *token, fby_cancel *before)
 {
     if (!token)
         return;
     (void)fby_cancel_use(before); /* which is `token` */
-    pthread_mutex_lock(&l->queue.lock);
-    l->queue.planning = NULL;
-    pthread_mutex_unlock(&l->queue.lock);
+    pthread_mutex_lock(&q->lock);
+    q->planning = NULL;
+    pthread_mutex_unlock(&q->lock);
     fby_cancel_destroy(token);
 }
 
@@ -282,12 +283,12 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch
         l->schedule.ahead.epoch = NULL;
         pthread_mutex_unlock(&l->schedule.lock);
     }
-    fby_cancel *before_planning, *token = begin_planning(l, &before_planning);
+    fby_cancel *before_planning, *token = begin_planning(&l->queue, &before_planning);
     fby_status status = token ? create_orders(l->plan, epoch, &now, &next, err) : fby__fail_nomem(err, "order of an epoch");
     pthread_mutex_lock(&l->schedule.lock);
     if (status == FBY_OK)
         status = lay_out_locked(l, now, next, batch, err);
-    end_planning(l, token, before_planning);
+    end_planning(&l->queue, token, before_planning);
     if (status == FBY_OK) {
         l->schedule.epoch = now;
         now = NULL;

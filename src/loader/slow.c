@@ -64,11 +64,7 @@ static void say_batch_locked(fby_loader *l, uint64_t index, char *out, size_t ro
     (void)snprintf(out, room, "assembling it");
 }
 
-void fby__slow_begin(fby_loader *l, uint64_t now)
-{
-    fby__slow *s = &l->consumer.slow;
-    s->asked_ns = s->asked_ns ? s->asked_ns : now;
-}
+void fby__slow_begin(fby__slow *s, uint64_t now) { s->asked_ns = s->asked_ns ? s->asked_ns : now; }
 
 /* How long a wait may take. */
 static uint64_t slow_ns(const fby_loader *l)
@@ -98,9 +94,9 @@ void fby__slow_look(fby_loader *l)
     pthread_mutex_unlock(&l->schedule.lock);
 }
 
-void fby__slow_end(fby_loader *l, bool delivered)
+void fby__slow_end(fby__consumer *c, bool delivered)
 {
-    fby__slow *s = &l->consumer.slow;
+    fby__slow *s = &c->slow;
     const uint64_t now = s->waits_for[0] ? fby__now_ns() : 0;
     if (delivered && s->waits_for[0] && s->said_ns && now - s->said_ns < SAYS_AGAIN_NS) {
         s->n_unsaid++;
@@ -109,8 +105,8 @@ void fby__slow_end(fby_loader *l, bool delivered)
         if (s->n_unsaid)
             (void)snprintf(before, sizeof before, " (and %llu times since it was said last)", (unsigned long long)s->n_unsaid);
         fby__log(FBY_LOG_WARNING, "waited %.0f ms for batch %llu of epoch %llu, for %s%s", 1e-6 * (double)(now - s->asked_ns),
-                 (unsigned long long)atomic_load_explicit(&l->consumer.handed, memory_order_relaxed) - 1,
-                 (unsigned long long)l->consumer.next_epoch - 1, s->waits_for, before);
+                 (unsigned long long)atomic_load_explicit(&c->handed, memory_order_relaxed) - 1, (unsigned long long)c->next_epoch - 1,
+                 s->waits_for, before);
         s->said_ns = now;
         s->n_unsaid = 0;
     }

@@ -20,15 +20,14 @@
 #include "base/condition.h"
 #include "trace/events.h"
 
-static fby__finished *slot_locked(fby_loader *l) { return &l->queue.ring[l->queue.transform.next % l->config.depth]; }
+static fby__finished *slot_locked(const fby__queue *q, uint32_t depth) { return &q->ring[q->transform.next % depth]; }
 
 /* The slot of the batch whose turn it is, when it is assembled and still wanted. */
-static fby__finished *turn_locked(fby_loader *l)
+static fby__finished *turn_locked(const fby__queue *q, const fby__loader_config *config)
 {
-    const fby__queue *q = &l->queue;
-    if (q->over || q->cancelled || q->transform.out || q->transform.next >= q->next + l->config.transform_ahead)
+    if (q->over || q->cancelled || q->transform.out || q->transform.next >= q->next + config->transform_ahead)
         return NULL;
-    fby__finished *slot = slot_locked(l);
+    fby__finished *slot = slot_locked(q, config->depth);
     return slot->batch && !slot->ready ? slot : NULL;
 }
 
@@ -36,7 +35,7 @@ static fby__finished *turn_locked(fby_loader *l)
 static bool is_over_locked(fby_loader *l, uint64_t epochs_begun)
 {
     const fby__queue *q = &l->queue;
-    const bool failed = !q->transform.out && q->transform.next < q->next + l->config.depth && slot_locked(l)->ready;
+    const bool failed = !q->transform.out && q->transform.next < q->next + l->config.depth && slot_locked(q, l->config.depth)->ready;
     return q->over || q->cancelled || failed || q->transform.next == q->n_batches || fby_loader_epochs_begun(l) != epochs_begun;
 }
 
@@ -48,21 +47,20 @@ static void unuse_locked(fby__transform *t)
 }
 
 /* The slot of the batch that was out has what became of it. */
-static void back_locked(fby_loader *l, fby__finished *slot)
+static void back_locked(fby__queue *q, uint32_t depth, fby__finished *slot)
 {
-    fby__queue *q = &l->queue;
     slot->ready = true;
     q->transform.out = false;
     q->transform.next += !slot->failed;
-    if (q->ring[q->next % l->config.depth].ready) /* at once, unlike fby__loader_wake_locked: the next call may take long */
+    if (q->ring[q->next % depth].ready) /* at once, unlike fby__loader_wake_locked: the next call may take long */
         pthread_cond_signal(&q->ready);
 }
 
 /* A batch was transformed, from then until now. */
-static void note(fby_loader *l, uint64_t began, uint64_t batch)
+static void note(fby__trace *trace, uint64_t began, uint64_t batch)
 {
     const uint64_t ended = fby__now_ns();
-    fby__trace_stage(&l->engine.trace, FBY__STAGE_TRANSFORM, ended - began);
+    fby__trace_stage(trace, FBY__STAGE_TRANSFORM, ended - began);
     fby__event_span("transform", began, ended, "batch", batch);
 }
 
@@ -123,23 +121,24 @@ static void transform_batches(fby__task *task, int worker)
 {
     (void)worker;
     fby_loader *l = FBY__TASK_OWNER(task, fby_loader, queue.transform.task);
-    pthread_mutex_lock(&l->queue.lock);
-    for (fby__finished *slot; (slot = turn_locked(l)) != NULL;) {
+    fby__queue *q = &l->queue;
+    pthread_mutex_lock(&q->lock);
+    for (fby__finished *slot; (slot = turn_locked(q, &l->config)) != NULL;) {
         fby_error err;
-        l->queue.transform.out = true;
-        pthread_mutex_unlock(&l->queue.lock);
+        q->transform.out = true;
+        pthread_mutex_unlock(&q->lock);
         const uint64_t began = fby__now_ns();
         const fby_status status = call(l->config.transform, l->config.transform_user, slot->batch, &err);
-        note(l, began, l->queue.transform.next); /* which no one else moves while the batch is out */
-        pthread_mutex_lock(&l->queue.lock);
+        note(&l->engine.trace, began, q->transform.next); /* which no one else moves while the batch is out */
+        pthread_mutex_lock(&q->lock);
         if (status != FBY_OK) {
             fby_batch_unref(slot->batch);
             *slot = (fby__finished){.error = fby__error_copy(&err), .failed = true};
         }
-        back_locked(l, slot);
+        back_locked(q, l->config.depth, slot);
     }
-    unuse_locked(&l->queue.transform);
-    pthread_mutex_unlock(&l->queue.lock);
+    unuse_locked(&q->transform);
+    pthread_mutex_unlock(&q->lock);
 }
 
 /* ---- threads of the program's ---- */
@@ -156,7 +155,7 @@ fby_status fby_loader_transform_next(fby_loader *l, uint64_t epochs_begun, fby_b
     fby_batch *batch = NULL;
     pthread_mutex_lock(&l->queue.lock);
     t->n_users++;
-    while (!is_over_locked(l, epochs_begun) && !(slot = turn_locked(l)))
+    while (!is_over_locked(l, epochs_begun) && !(slot = turn_locked(&l->queue, &l->config)))
         pthread_cond_wait(&t->moved, &l->queue.lock);
     if (slot) {
         t->out = true;
@@ -174,36 +173,36 @@ fby_status fby_loader_transform_next(fby_loader *l, uint64_t epochs_begun, fby_b
     return FBY_OK;
 }
 
-void fby__transform_discard_locked(fby_loader *l)
+void fby__transform_discard_locked(fby__queue *q, uint32_t depth)
 {
-    l->queue.transform.n_users++; /* nobody begins an epoch in this ring meanwhile */
-    for (uint32_t i = 0; i < l->config.depth; i++) {
-        fby__finished *slot = &l->queue.ring[i];
+    q->transform.n_users++; /* nobody begins an epoch in this ring meanwhile */
+    for (uint32_t i = 0; i < depth; i++) {
+        fby__finished *slot = &q->ring[i];
         void *result = slot->result, (*release)(void *) = slot->release;
         slot->result = NULL;
         slot->release = NULL;
         if (!release)
             continue;
-        pthread_mutex_unlock(&l->queue.lock);
+        pthread_mutex_unlock(&q->lock);
         release(result);
-        pthread_mutex_lock(&l->queue.lock);
+        pthread_mutex_lock(&q->lock);
     }
-    unuse_locked(&l->queue.transform);
+    unuse_locked(&q->transform);
 }
 
 /* Takes error over. */
 static void take_back_locked(fby_loader *l, void *result, void (*release)(void *result), bool failed, fby_error *error)
 {
     fby__queue *q = &l->queue;
-    fby__finished *slot = slot_locked(l);
-    note(l, q->transform.began_ns, q->transform.next);
+    fby__finished *slot = slot_locked(q, l->config.depth);
+    note(&l->engine.trace, q->transform.began_ns, q->transform.next);
     slot->result = result;
     slot->release = release;
     slot->failed = failed;
     slot->error = error;
-    back_locked(l, slot);
+    back_locked(q, l->config.depth, slot);
     if (q->over || q->cancelled)
-        fby__transform_discard_locked(l);
+        fby__transform_discard_locked(q, l->config.depth);
     unuse_locked(&q->transform);
 }
 
@@ -232,25 +231,24 @@ void fby__transform_go_on_locked(fby_loader *l)
 {
     fby__transform *t = &l->queue.transform;
     if (l->config.asked.transform_pulled) {
-        if (turn_locked(l) || is_over_locked(l, fby_loader_epochs_begun(l)))
+        if (turn_locked(&l->queue, &l->config) || is_over_locked(l, fby_loader_epochs_begun(l)))
             pthread_cond_broadcast(&t->moved);
-    } else if (t->n_users == 0 && turn_locked(l)) { /* the task looks again before it ends */
+    } else if (t->n_users == 0 && turn_locked(&l->queue, &l->config)) { /* the task looks again before it ends */
         t->n_users = 1;
         t->task = (fby__task){.run = transform_batches, .deadline = fby__assemble_deadline(t->next)};
         fby__pool_submit(l->engine.pool, &t->task);
     }
 }
 
-fby_status fby__transform_stop(fby_loader *l, bool may_cancel, fby_error *err)
+fby_status fby__transform_stop(fby__queue *q, uint32_t depth, bool may_cancel, fby_error *err)
 {
-    fby__queue *q = &l->queue;
     pthread_mutex_lock(&q->lock);
     q->over = true;
     pthread_cond_broadcast(&q->transform.moved);
     while (q->transform.n_users > 0 && !(may_cancel && fby__cancelled()))
         (void)fby__cond_wait_until(&q->transform.moved, &q->lock, fby__now_ns() + FBY__CANCEL_SLICE_NS); /* it is looked at again */
     const bool idle = q->transform.n_users == 0;
-    fby__transform_discard_locked(l);
+    fby__transform_discard_locked(q, depth);
     pthread_mutex_unlock(&q->lock);
     return idle ? FBY_OK : fby__fail(err, FBY_E_CANCELLED, "cancelled while the transform ran on a batch of the epoch before");
 }

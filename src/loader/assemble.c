@@ -255,7 +255,7 @@ static uint32_t begin_run(const taken *t, fby__fill *f, uint32_t k, uint32_t n)
  */
 static fby_status gather_output(const taken *t, uint32_t output, uint32_t ragged, fby_error *err)
 {
-    fby__fill f = {.l = t->l, .w = t->w, .b = t->f->batch, .output = output, .o = &t->l->outputs.shape->outputs[output]};
+    fby__fill f = {.w = t->w, .b = t->f->batch, .output = output, .o = &t->l->outputs.shape->outputs[output]};
     const uint32_t n = t->whole ? 1 : t->n;
     for (uint32_t k = 0; k < n; k++) {
         const fby__slots slots = slots_of(t, k);

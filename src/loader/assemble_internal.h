@@ -14,7 +14,6 @@ typedef struct fby__slots {
 
 /** What a function that fills an output needs. */
 typedef struct fby__fill {
-    fby_loader *l;
     fby__worker *w;
     fby_batch *b;
     const fby__loader_source *in; /* that the samples are of */

@@ -26,21 +26,21 @@ struct fby__made_arrays {
     input_arrays inputs[]; /* max_inputs */
 };
 
-size_t fby__made_arrays_bytes(const fby_loader *l)
+size_t fby__made_arrays_bytes(const fby__loader_outputs *outputs)
 {
-    return l->outputs.max_inputs ? sizeof(struct fby__made_arrays) + l->outputs.max_inputs * (sizeof(input_arrays) + sizeof(fby__make_view))
-                                 : 0;
+    return outputs->max_inputs ? sizeof(struct fby__made_arrays) + outputs->max_inputs * (sizeof(input_arrays) + sizeof(fby__make_view))
+                               : 0;
 }
 
-fby_status fby__made_arrays_create(const fby_loader *l, struct fby__made_arrays **out, fby_error *err)
+fby_status fby__made_arrays_create(const fby__loader_outputs *outputs, struct fby__made_arrays **out, fby_error *err)
 {
     *out = NULL;
-    if (l->outputs.max_inputs == 0)
+    if (outputs->max_inputs == 0)
         return FBY_OK;
-    struct fby__made_arrays *a = fby__malloc(fby__made_arrays_bytes(l));
+    struct fby__made_arrays *a = fby__malloc(fby__made_arrays_bytes(outputs));
     if (!a)
         return fby__fail_nomem(err, "the workers");
-    a->views = (fby__make_view *)(void *)(a->inputs + l->outputs.max_inputs);
+    a->views = (fby__make_view *)(void *)(a->inputs + outputs->max_inputs);
     *out = a;
     return FBY_OK;
 }

@@ -230,7 +230,7 @@ static fby__staged *staged_of(const values_round *r, uint32_t k, uint32_t ragged
 /* How much memory an output's values take in this round. */
 static fby_status count_output(const values_round *r, uint32_t output, uint32_t ragged, uint64_t *out, uint64_t *out_placed, fby_error *err)
 {
-    fby__fill fill = {.l = r->l, .w = r->w, .b = r->f->batch, .output = output, .o = &r->l->outputs.shape->outputs[output]};
+    fby__fill fill = {.w = r->w, .b = r->f->batch, .output = output, .o = &r->l->outputs.shape->outputs[output]};
     size_t bytes = 0;
     uint64_t total = 0;
     *out = 0;

@@ -417,7 +417,7 @@ fby__direct_needs fby__direct_needs_of(const fby_loader *l)
     const uint64_t batches = is_possible(l) ? fby__plan_reach_limit(l->plan) : UINT64_MAX;
     if (batches > MOST_BATCHES)
         return n;
-    const uint64_t entry = fby__load_entry_bytes(l);
+    const uint64_t entry = fby__load_entry_bytes(&l->outputs);
     for (uint32_t b = 0; b < l->memory.n_blocks; b++) {
         const uint64_t bytes = l->memory.cost[b].samples ? l->memory.cost[b].bytes - entry : 0;
         n.blocks_bytes += bytes;

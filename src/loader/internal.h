@@ -125,7 +125,7 @@ struct fby__weights;
 uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan, struct fby__weights *w);
 uint64_t fby__loader_superbatch(const fby__loader_sources *sources, const fby_loader_opts *opts);
 /** How the outputs that are padded to the longest sample of a batch are, and how many those are. out: room for all outputs, or NULL. */
-uint32_t fby__loader_paddings(const fby_loader *l, fby__padding *out);
+uint32_t fby__loader_paddings(const fby__loader_source *in, const fby__batch_shape *shape, fby__padding *out);
 fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t superbatch_samples, fby__plan **out, fby_error *err);
 /* memory_shares.c */
 /**
@@ -184,7 +184,7 @@ fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch
 fby_status fby__loader_epoch_stop(fby_loader *l, bool finish_ahead, bool closes, fby_error *err);
 /* load.c */
 /** What an entry takes beside the memory of its panels, 600 bytes and more: of blocks that are a page, a tenth. */
-size_t fby__load_entry_bytes(const fby_loader *l);
+size_t fby__load_entry_bytes(const fby__loader_outputs *outputs);
 /** The cache of blocks, whose entries' data is this file's. */
 fby_status fby__load_cache_create(fby_loader *l, uint32_t max_entries, fby_error *err);
 fby_status fby__load_jobs_create(fby_loader *l, fby_error *err);
@@ -220,7 +220,7 @@ void fby__shared_leave(fby_loader *l); /* the cache is gone. One that did not jo
 /** What is kept of a block that was offered, beside its memory. */
 size_t fby__shared_body_bytes(uint32_t n_panels);
 /** An entry has become ready: others may take what it holds, if that is all of its rows. */
-void fby__shared_offer_locked(fby_loader *l, fby__cache_entry *e);
+void fby__shared_offer_locked(fby__loader_engine *engine, fby__cache_entry *e);
 /**
  * A new entry, ready and with one pin, of what another loader holds. NULL: nobody has those rows, or they do not fit; for what is more than
  * own_bytes nothing is evicted.
@@ -278,9 +278,9 @@ fby_status fby__loader_notes_order(fby_loader *l, const fby_loader_opts *opts, f
 /* outputs_made.c */
 void fby__output_source_fini(fby__output_source *s);
 /* assemble_made.c */
-fby_status fby__made_arrays_create(const fby_loader *l, struct fby__made_arrays **out, fby_error *err);
+fby_status fby__made_arrays_create(const fby__loader_outputs *outputs, struct fby__made_arrays **out, fby_error *err);
 void fby__made_arrays_destroy(struct fby__made_arrays *a);
-size_t fby__made_arrays_bytes(const fby_loader *l);
+size_t fby__made_arrays_bytes(const fby__loader_outputs *outputs);
 /* assemble.c */
 /** What an output without columns says of a sample, FBY_FROM_LIT aside. row: the sample's first, of the block. */
 uint64_t fby__sample_number(const fby__loader_source *in, fby_source_kind from, uint32_t block, uint64_t sample, uint64_t row,

@@ -19,11 +19,11 @@ static bool init_panels(void *user, fby__block_panels *p)
     return p->panels && p->overflow;
 }
 
-size_t fby__load_entry_bytes(const fby_loader *l)
+size_t fby__load_entry_bytes(const fby__loader_outputs *outputs)
 {
     const fby__block_panels *p = NULL;
-    return fby__alloc_bytes(sizeof(fby__cache_entry)) + fby__alloc_bytes(l->outputs.max_panels * sizeof *p->panels) +
-           fby__alloc_bytes(l->outputs.max_panels * sizeof *p->overflow) + fby__shared_body_bytes(l->outputs.max_panels);
+    return fby__alloc_bytes(sizeof(fby__cache_entry)) + fby__alloc_bytes(outputs->max_panels * sizeof *p->panels) +
+           fby__alloc_bytes(outputs->max_panels * sizeof *p->overflow) + fby__shared_body_bytes(outputs->max_panels);
 }
 
 static void clear_panels(void *user, fby__block_panels *p)
@@ -267,7 +267,7 @@ void fby__load_publish(fby__load_job *job, const fby_error *why)
     fby__trace_count(&l->engine.trace, FBY__COUNT_BLOCKS_READ, 1);
     if (!why) {
         (void)learn_locked(job->in, e); /* whether it was more */
-        fby__shared_offer_locked(l, e);
+        fby__shared_offer_locked(&l->engine, e);
     }
     l->schedule.by_itself = false;
     if (put_back)

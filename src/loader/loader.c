@@ -61,7 +61,7 @@ static fby_status create_workers(fby_loader *l, fby_error *err)
         w->repeats = fby__calloc(l->memory.batch_samples, sizeof *w->repeats);
         if (!w->item || !w->sample || !w->block_row || !w->first_row || !w->n_rows || !w->row || !w->entry || !w->id || !w->repeats)
             return fby__fail_nomem(err, "the workers");
-        FBY__TRY(fby__made_arrays_create(l, &w->made, err));
+        FBY__TRY(fby__made_arrays_create(&l->outputs, &w->made, err));
         if (fby__plan_has_pools(l->plan))
             FBY__TRY(fby__pool_scratch_create(l->plan, &w->sorted, err));
     }
@@ -139,56 +139,55 @@ static fby_status start(fby_loader *l, fby_error *err)
     return status;
 }
 
-static fby_status init_locks(fby_loader *l, fby_error *err)
+static fby_status init_locks(fby__schedule *s, fby__queue *q, fby_error *err)
 {
-    const int bad = pthread_mutex_init(&l->schedule.lock, NULL) | fby__cond_init(&l->schedule.idle) |
-                    pthread_mutex_init(&l->queue.lock, NULL) | fby__cond_init(&l->queue.ready) | fby__cond_init(&l->queue.transform.moved);
+    const int bad = pthread_mutex_init(&s->lock, NULL) | fby__cond_init(&s->idle) | pthread_mutex_init(&q->lock, NULL) |
+                    fby__cond_init(&q->ready) | fby__cond_init(&q->transform.moved);
     return bad ? fby__fail_nomem(err, "the loader's locks") : FBY_OK; /* glibc's initialisers do not fail */
 }
 
 #define MAX_PART_RUNS ((size_t)1 << 22) /* 200 MB while a loader is opened, half of it as long as it is open */
 
 /* Of parts by key, which samples have which. */
-static fby_status take_keys(fby_loader *l, const fby_loader_opts *opts, fby_error *err)
+static fby_status take_keys(fby__loader_config *config, const fby_samples *samples, const fby_loader_opts *opts, fby_error *err)
 {
     fby__key_spans keys;
     if (!opts->part_keys && !opts->part_key)
         return FBY_OK;
-    FBY__TRY(fby__samples_key_spans(l->sources.at[0].samples, opts->part_key, MAX_PART_RUNS, opts->n_threads, &keys, err));
-    l->config.part_spans = fby__calloc(keys.n, sizeof *l->config.part_spans);
-    for (size_t i = 0; l->config.part_spans && i < keys.n; i++)
-        l->config.part_spans[i] =
+    FBY__TRY(fby__samples_key_spans(samples, opts->part_key, MAX_PART_RUNS, opts->n_threads, &keys, err));
+    config->part_spans = fby__calloc(keys.n, sizeof *config->part_spans);
+    for (size_t i = 0; config->part_spans && i < keys.n; i++)
+        config->part_spans[i] =
             (fby__plan_span){.block = keys.spans[i].block, .key = keys.spans[i].key, .lo = keys.spans[i].lo, .hi = keys.spans[i].hi};
-    l->config.n_part_spans = (uint32_t)keys.n;
-    l->config.n_part_keys = keys.n_keys;
+    config->n_part_spans = (uint32_t)keys.n;
+    config->n_part_keys = keys.n_keys;
     fby__key_spans_fini(&keys);
-    return l->config.part_spans ? FBY_OK : fby__fail_nomem(err, "the keys of the samples");
+    return config->part_spans ? FBY_OK : fby__fail_nomem(err, "the keys of the samples");
 }
 
-static void drop_keys(fby_loader *l)
+static void drop_keys(fby__loader_config *config)
 {
-    fby__free(l->config.part_spans);
-    l->config.part_spans = NULL;
-    l->config.n_part_spans = l->config.n_part_keys = 0;
+    fby__free(config->part_spans);
+    config->part_spans = NULL;
+    config->n_part_spans = config->n_part_keys = 0;
 }
 
 /* The most samples of a batch: every sample has a row, so it never has more than rows. */
-static void choose_batch_size(fby_loader *l, const fby_loader_opts *opts)
+static void choose_batch_size(fby__loader_config *config, const fby__loader_sources *sources, const fby_loader_opts *opts)
 {
-    l->config.batch_size = opts->batch_size ? opts->batch_size : 65536;
+    config->batch_size = opts->batch_size ? opts->batch_size : 65536;
     if (opts->batch_elements) {
-        l->config.batch_size = fby__min_u64(l->config.batch_size, opts->batch_elements);
+        config->batch_size = fby__min_u64(config->batch_size, opts->batch_elements);
         if (!opts->batch_size)
-            l->config.batch_size = fby__max_u64(1, fby__min_u64(l->config.batch_size, fby__loader_samples(&l->sources)));
+            config->batch_size = fby__max_u64(1, fby__min_u64(config->batch_size, fby__loader_samples(sources)));
     }
 }
 
-uint32_t fby__loader_paddings(const fby_loader *l, fby__padding *out)
+uint32_t fby__loader_paddings(const fby__loader_source *in, const fby__batch_shape *shape, fby__padding *out)
 {
     uint32_t n = 0;
-    const fby__loader_source *in = &l->sources.at[0];
     for (uint32_t i = 0; i < in->n_outputs; i++) {
-        const fby__batch_output *o = &l->outputs.shape->outputs[i];
+        const fby__batch_output *o = &shape->outputs[i];
         if (o->layout != FBY_LAYOUT_PADDED || in->outputs[i].rows != FBY__ROWS_ALL || in->outputs[i].of_sample)
             continue;
         if (out)
@@ -205,7 +204,8 @@ static fby_status mixing_of(const fby_loader *l, const fby__epoch *epoch, fby__m
     fby__padding *paddings = fby__calloc(l->outputs.shape->n_outputs, sizeof *paddings);
     if (!paddings)
         return fby__fail_nomem(err, "mixing of an epoch");
-    const fby_status status = fby__plan_mixing(epoch, BATCHES, paddings, fby__loader_paddings(l, paddings), out, out_sources, err);
+    const fby_status status = fby__plan_mixing(epoch, BATCHES, paddings,
+                                               fby__loader_paddings(&l->sources.at[0], l->outputs.shape, paddings), out, out_sources, err);
     fby__free(paddings);
     return status;
 }
@@ -245,7 +245,7 @@ fby_status fby__loader_open(const fby__asked_source *asked, uint32_t n, const fb
     fby_loader *l = fby__calloc(1, sizeof *l);
     if (!l)
         return fby__fail_nomem(err, "a loader");
-    fby_status status = init_locks(l, err);
+    fby_status status = init_locks(&l->schedule, &l->queue, err);
     if (status != FBY_OK) {
         fby__free(l);
         return status;
@@ -272,9 +272,9 @@ fby_status fby__loader_open(const fby__asked_source *asked, uint32_t n, const fb
     fby__epoch *first = NULL;
     uint32_t n_pieces;
     if ((status = fby__history_init(&l->history, err)) != FBY_OK || (status = fby__loader_init_sources(l, asked, n, err)) != FBY_OK ||
-        (status = take_keys(l, opts, err)) != FBY_OK)
+        (status = take_keys(&l->config, l->sources.at[0].samples, opts, err)) != FBY_OK)
         goto fail;
-    choose_batch_size(l, opts);
+    choose_batch_size(&l->config, &l->sources, opts);
     if ((status = fby__loader_resolve_all(l, asked, err)) != FBY_OK || (status = fby__loader_costs(l, err)) != FBY_OK ||
         (status = fby__loader_plan(l, opts, l->config.superbatch_samples = fby__loader_superbatch(&l->sources, opts), &l->plan, err)) !=
             FBY_OK)
@@ -292,7 +292,7 @@ fby_status fby__loader_open(const fby__asked_source *asked, uint32_t n, const fb
     for (uint32_t i = 0; opts->transform && !opts->transform_unchecked && i < n; i++)
         if ((status = fby__source_error(&l->sources.at[i], fby__transform_try(asked[i].ds, asked[i].opts, err), err)) != FBY_OK)
             goto fail;
-    drop_keys(l);
+    drop_keys(&l->config);
     l->config.mix = NULL;
     n_pieces = fby__epoch_max_pieces(first);
     l->schedule.ahead.epoch = first; /* comes next, as a rule */
@@ -378,7 +378,7 @@ void fby_loader_close(fby_loader *l)
         fby__account_unref(l->engine.account);
     }
     fby__plan_destroy(l->plan);
-    drop_keys(l);
+    drop_keys(&l->config);
     fby__batch_shape_unref(l->outputs.shape);
     fby__notes_fini(&l->outputs.notes);
     fby__loader_drop_sources(l);

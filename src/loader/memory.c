@@ -48,10 +48,10 @@ static size_t slice_bytes(const fby__loader_source *in, uint32_t block, uint64_t
     uint64_t begin, end;
     const fby__thin thin = in->cost[block].thin;
     if (lo == hi || thin.rows || !thin.samples)
-        return fby__slab_class_bytes(range_bytes(in, block, lo, hi)) + fby__load_entry_bytes(in->loader);
+        return fby__slab_class_bytes(range_bytes(in, block, lo, hi)) + fby__load_entry_bytes(&in->loader->outputs);
     fby__samples_range(in->samples, block, lo, hi, &begin, &end);
     const fby__room room = fby__thin_room(in, block, end - begin, fby__thin_of(in, block, begin, end, NULL, 0));
-    return slab_bytes(room.stays) + slab_bytes(room.kept) + fby__load_entry_bytes(in->loader);
+    return slab_bytes(room.stays) + slab_bytes(room.kept) + fby__load_entry_bytes(&in->loader->outputs);
 }
 
 /*
@@ -61,7 +61,7 @@ static size_t slice_bytes(const fby__loader_source *in, uint32_t block, uint64_t
 static uint64_t span_bytes(const fby__loader_source *in, const fby__plan_span *span)
 {
     const size_t bytes = range_bytes(in, span->block, span->lo, span->hi);
-    return bytes + bytes / 8 + (in->has_firsts ? 2 : 1) * fby__slab_class_bytes(1) + fby__load_entry_bytes(in->loader);
+    return bytes + bytes / 8 + (in->has_firsts ? 2 : 1) * fby__slab_class_bytes(1) + fby__load_entry_bytes(&in->loader->outputs);
 }
 
 /* All blocks of the part with the most bytes, or all its spans; without parts, of everything. */
@@ -144,7 +144,7 @@ static uint64_t cut_bytes(const fby__loader_source *in, uint64_t streams, uint64
     const size_t halo = fby__loader_entry_bytes(in, 0, fby_samples_max_rows(in->samples));
     const uint64_t rounded = fby__min_u64(live / 8, streams * largest / 4),
                    parts = rounded + streams * (2 * (uint64_t)fby__slab_class_bytes(1) + fby__slab_class_bytes(halo) +
-                                                fby__load_entry_bytes(in->loader));
+                                                fby__load_entry_bytes(&in->loader->outputs));
     return in->n_variable ? streams * largest : fby__min_u64(streams * largest, parts);
 }
 
@@ -219,7 +219,7 @@ uint64_t fby__loader_fixed_bytes(const fby_loader *l)
     uint64_t arrays =
         l->memory.batch_samples * (sizeof *w->item + sizeof *w->sample + sizeof *w->block_row + sizeof *w->first_row + sizeof *w->n_rows +
                                    sizeof *w->row + sizeof *w->entry + sizeof *w->id + sizeof *w->repeats) +
-        fby__made_arrays_bytes(l) + l->outputs.made_scratch_bytes + fby__plan_pool_bytes(l->plan);
+        fby__made_arrays_bytes(&l->outputs) + l->outputs.made_scratch_bytes + fby__plan_pool_bytes(l->plan);
     uint64_t sources = fby__loader_anew_bytes(l->plan) + order_bytes(l);
     for (uint32_t i = 0; i < l->sources.n; i++)
         sources += fby__dataset_memory_bytes(l->sources.at[i].ds) + fby__samples_memory_bytes(l->sources.at[i].samples);

@@ -101,7 +101,7 @@ static fby_status cost_of_block(fby__loader_source *in, uint32_t b, const fby__t
     }
     fby__thin_cost(in, b);
     const fby__room room = fby__thin_room(in, b, cost->row_end - cost->row_begin, cost->thin);
-    cost->bytes = slab_bytes(room.stays) + slab_bytes(room.kept) + fby__load_entry_bytes(l);
+    cost->bytes = slab_bytes(room.stays) + slab_bytes(room.kept) + fby__load_entry_bytes(&l->outputs);
     cost->load_bytes = cost->bytes + slab_bytes(room.whole); /* where few rows are kept, all of them are there for a moment */
     return FBY_OK;
 }

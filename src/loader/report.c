@@ -88,9 +88,9 @@ static void say(fby_report *r, const char *fmt, ...)
 }
 
 /* One line about the mixing, and what it costs. */
-static void describe_mixing(const fby_loader *l, fby_report *r)
+static void describe_mixing(const fby__plan *plan, const fby__loader_config *config, fby_report *r)
 {
-    const double growth = fby__plan_growth_share(l->plan);
+    const double growth = fby__plan_growth_share(plan);
     say(r,
         "two samples of a batch share a block with chance %.4f (uniform shuffle %.4f); batch entropy over blocks %.2f bits (uniform %.2f)",
         r->same_block, r->same_block_uniform, r->entropy_bits, r->entropy_bits_uniform);
@@ -99,7 +99,7 @@ static void describe_mixing(const fby_loader *l, fby_report *r)
             r->files_per_batch, (unsigned long long)r->files_per_batch_least, r->files_per_batch_uniform, r->reads_per_block);
     if (growth > 0)
         say(r, "; the first %.0f %% of an epoch mixes over fewer blocks, in smaller superbatches", 100 * growth);
-    if (l->config.asked.bucket_samples)
+    if (config->asked.bucket_samples)
         say(r, "; padding is %.1f %% of padded rows (%.1f %% without length buckets)", 100 * r->padding, 100 * r->padding_unsorted);
 }
 
@@ -154,7 +154,7 @@ void fby__loader_measure(fby_loader *l, fby_report *out)
         .memory_limit_bytes = l->memory.limits.limit_bytes,
         .padding = l->mixing.padding,
         .padding_unsorted = l->padding_unsorted,
-        .n_padded = fby__loader_paddings(l, NULL),
+        .n_padded = fby__loader_paddings(&l->sources.at[0], l->outputs.shape, NULL),
     };
 }
 
@@ -213,11 +213,11 @@ fby_status fby_loader_source_report(fby_loader *l, size_t i, fby_source_report *
 /* ---- the report ---- */
 
 /* What limits: what came after the first epoch says it, once enough was seen of that. */
-static void judge(fby_loader *l, fby_report *r)
+static void judge(fby__history *h, fby_report *r)
 {
     fby_report settled = *r;
     fby__judge(r);
-    if (!fby__history_settle(&l->history, &settled))
+    if (!fby__history_settle(h, &settled))
         return;
     fby__judge(&settled);
     if (settled.limit == FBY_LIMIT_TOO_EARLY)
@@ -265,7 +265,7 @@ fby_status fby_loader_report(fby_loader *l, fby_report *out, fby_error *err)
     r.overlap_bytes = l->memory.overlap_bytes;
     r.keep_all_bytes = l->memory.everything_bytes;
     memcpy(r.memory_limit, l->memory.limits.text, sizeof r.memory_limit);
-    judge(l, &r);
-    describe_mixing(l, &r);
+    judge(&l->history, &r);
+    describe_mixing(l->plan, &l->config, &r);
     return FBY__SIZED_OUT(fby_report, elapsed_ns, &r, out, err);
 }

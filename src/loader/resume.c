@@ -23,9 +23,9 @@
 #include <string.h>
 #include <time.h>
 
-static fby_shuffle_kind shuffle_of(const fby_loader *l)
+static fby_shuffle_kind shuffle_of(const fby__plan *plan)
 {
-    switch (fby__plan_shuffle(l->plan)) {
+    switch (fby__plan_shuffle(plan)) {
     case FBY__SHUFFLE_FULL: return FBY_SHUFFLE_FULL;
     case FBY__SHUFFLE_BLOCK: return FBY_SHUFFLE_BLOCK;
     case FBY__SHUFFLE_NONE: return FBY_SHUFFLE_NONE;
@@ -34,14 +34,14 @@ static fby_shuffle_kind shuffle_of(const fby_loader *l)
     return FBY_SHUFFLE_SUPERBATCH;
 }
 
-static fby_tail_kind tail_of(const fby_loader *l)
+static fby_tail_kind tail_of(const fby__plan *plan)
 {
-    switch (fby__plan_tail(l->plan)) {
+    switch (fby__plan_tail(plan)) {
     case FBY__TAIL_DROP: return FBY_TAIL_DROP;
     case FBY__TAIL_WRAP: return FBY_TAIL_WRAP;
     case FBY__TAIL_KEEP: break;
     }
-    return fby__plan_world_size(l->plan) > 1 ? FBY_TAIL_UNEVEN : FBY_TAIL_KEEP;
+    return fby__plan_world_size(plan) > 1 ? FBY_TAIL_UNEVEN : FBY_TAIL_KEEP;
 }
 
 /* ---- runs of files ---- */
@@ -194,8 +194,8 @@ static fby_loader_state state_of(fby_loader *l)
         .version = FBY_STATE_VERSION,
         .streams = fby__plan_streams(l->plan),
         .world_size = fby__plan_world_size(l->plan),
-        .shuffle = shuffle_of(l),
-        .tail = tail_of(l),
+        .shuffle = shuffle_of(l->plan),
+        .tail = tail_of(l->plan),
         .epoch = l->consumer.began ? l->consumer.next_epoch - 1 : l->consumer.next_epoch,
         .batch = l->consumer.began ? atomic_load_explicit(&l->consumer.handed, memory_order_relaxed) : l->consumer.next_batch,
         .seed = fby__plan_seed(l->plan),
@@ -283,9 +283,9 @@ static fby_status check_mix(const fby_loader_state *now, const fby_loader_state 
                      s->mix ? "a mixture" : "one data set", s->mix ? "one data set" : "a mixture");
 }
 
-static fby_status check_global_batch(const fby_loader *l, const fby_loader_state *s, fby_error *err)
+static fby_status check_global_batch(const fby__plan *plan, const fby__loader_config *config, const fby_loader_state *s, fby_error *err)
 {
-    uint64_t now = fby__plan_global_batch(l->plan), world = fby__plan_world_size(l->plan);
+    uint64_t now = fby__plan_global_batch(plan), world = fby__plan_world_size(plan);
     if (s->global_batch == now)
         return FBY_OK;
     char advice[120];
@@ -297,7 +297,7 @@ static fby_status check_global_batch(const fby_loader *l, const fby_loader_state
                      "the state was saved with a global batch of %llu samples (%llu on each of %u ranks), this loader has %llu "
                      "(%llu on each of %llu): %s",
                      (unsigned long long)s->global_batch, (unsigned long long)(s->global_batch / s->world_size), s->world_size,
-                     (unsigned long long)now, (unsigned long long)l->config.batch_size, (unsigned long long)world, advice);
+                     (unsigned long long)now, (unsigned long long)config->batch_size, (unsigned long long)world, advice);
 }
 
 static const char *parts_text(uint32_t part_files, uint32_t part_keys, uint32_t n_parts, bool by_key, char *out, size_t n)
@@ -313,16 +313,15 @@ static const char *parts_text(uint32_t part_files, uint32_t part_keys, uint32_t 
     return out;
 }
 
-static fby_status check_parts(const fby_loader *l, const fby_loader_state *s, fby_error *err)
+static fby_status check_parts(const fby__plan *plan, const fby__loader_config *config, const fby_loader_state *s, fby_error *err)
 {
     char saved[40], now[40];
-    const uint64_t hash = fby__plan_spans_hash(l->plan);
-    if (s->part_files != l->config.asked.part_files || s->part_keys != l->config.asked.part_keys || s->n_parts != l->config.asked.n_parts ||
+    const uint64_t hash = fby__plan_spans_hash(plan);
+    if (s->part_files != config->asked.part_files || s->part_keys != config->asked.part_keys || s->n_parts != config->asked.n_parts ||
         !s->part_keys_hash != !hash)
-        return fby__fail(
-            err, FBY_E_ARG, "the state was saved with epochs of %s, this loader has %s: the order would be another",
-            parts_text(s->part_files, s->part_keys, s->n_parts, s->part_keys_hash != 0, saved, sizeof saved),
-            parts_text(l->config.asked.part_files, l->config.asked.part_keys, l->config.asked.n_parts, hash != 0, now, sizeof now));
+        return fby__fail(err, FBY_E_ARG, "the state was saved with epochs of %s, this loader has %s: the order would be another",
+                         parts_text(s->part_files, s->part_keys, s->n_parts, s->part_keys_hash != 0, saved, sizeof saved),
+                         parts_text(config->asked.part_files, config->asked.part_keys, config->asked.n_parts, hash != 0, now, sizeof now));
     if (s->part_keys_hash != hash)
         return fby__fail(
             err, FBY_E_ARG,
@@ -331,9 +330,9 @@ static fby_status check_parts(const fby_loader *l, const fby_loader_state *s, fb
 }
 
 /* Batches by rows and length buckets are cut from the ranks' own streams. */
-static fby_status check_ranks(const fby_loader *l, const fby_loader_state *s, fby_error *err)
+static fby_status check_ranks(const fby__plan *plan, const fby_loader_state *s, fby_error *err)
 {
-    const uint32_t world = fby__plan_world_size(l->plan);
+    const uint32_t world = fby__plan_world_size(plan);
     if ((!s->batch_elements && !s->bucket_samples) || s->world_size == world)
         return FBY_OK;
     return fby__fail(
@@ -351,15 +350,15 @@ static fby_status check_options(fby_loader *l, const fby_loader_state *s, fby_er
                          "the state was saved over %llu samples cut from the same files in another way (rows, windows, groups, a split); "
                          "this loader has %llu: make the samples as they were",
                          (unsigned long long)s->n_samples, (unsigned long long)now.n_samples);
-    FBY__TRY(check_ranks(l, s, err));
-    FBY__TRY(check_parts(l, s, err));
+    FBY__TRY(check_ranks(l->plan, s, err));
+    FBY__TRY(check_parts(l->plan, &l->config, s, err));
     if (s->shuffle != now.shuffle)
         return fby__fail(err, FBY_E_ARG,
                          "the state was saved with shuffle '%s', this loader has '%s' in effect: the order would be another",
                          fby__shuffle_words[s->shuffle], fby__shuffle_words[now.shuffle]);
     FBY__TRY(check_mix(&now, s, err));
     if (s->batch_elements == now.batch_elements) /* before what follows from it, such as the streams in effect */
-        FBY__TRY(check_global_batch(l, s, err));
+        FBY__TRY(check_global_batch(l->plan, &l->config, s, err));
     FBY__TRY(check_numbers(&now, s, err));
     bool drops = (s->tail == FBY_TAIL_DROP) != (now.tail == FBY_TAIL_DROP);
     if (drops || (s->tail != now.tail && s->world_size == fby__plan_world_size(l->plan)))

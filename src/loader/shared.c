@@ -51,15 +51,15 @@ static void after_fork_in_child(void)
 
 static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, after_fork_in_child); }
 
-static bool same_column(const fby_loader *a, uint32_t in_a, const fby_loader *b, uint32_t in_b)
+static bool same_column(const fby__loader_source *a, uint32_t in_a, const fby__loader_source *b, uint32_t in_b)
 {
-    const fby__dataset_column *x = &a->sources.at[0].columns[in_a], *y = &b->sources.at[0].columns[in_b];
+    const fby__dataset_column *x = &a->columns[in_a], *y = &b->columns[in_b];
     return x->id == y->id && strcmp(x->path, y->path) == 0;
 }
 
-static bool same_panel(const fby_loader *a, const fby_loader *b, uint32_t panel)
+static bool same_panel(const fby__loader_source *a, const fby__loader_source *b, uint32_t panel)
 {
-    const fby__read_panel *p = &a->sources.at[0].panels[panel], *q = &b->sources.at[0].panels[panel];
+    const fby__read_panel *p = &a->panels[panel], *q = &b->panels[panel];
     const fby__panel_layout *x = &p->layout, *y = &q->layout;
     if (x->kind != y->kind || x->dtype != y->dtype || x->n_columns != y->n_columns || x->width != y->width ||
         x->want_valid != y->want_valid || x->marks_nan != y->marks_nan || x->elements_valid != y->elements_valid)
@@ -73,11 +73,11 @@ static bool same_panel(const fby_loader *a, const fby_loader *b, uint32_t panel)
     return fby__program_same(p->program, 0, q->program) && fby__program_same(q->program, 0, p->program);
 }
 
-static bool are_siblings(const fby_loader *a, const fby_loader *b)
+static bool are_siblings(const fby__loader_source *a, const fby__loader_source *b)
 {
-    if (a->sources.at[0].n_panels != b->sources.at[0].n_panels || !fby__dataset_same(a->sources.at[0].ds, b->sources.at[0].ds))
+    if (a->n_panels != b->n_panels || !fby__dataset_same(a->ds, b->ds))
         return false;
-    for (uint32_t i = 0; i < a->sources.at[0].n_panels; i++)
+    for (uint32_t i = 0; i < a->n_panels; i++)
         if (!same_panel(a, b, i))
             return false;
     return true;
@@ -90,14 +90,14 @@ static void destroy_siblings(struct fby__siblings *s)
     fby__free(s);
 }
 
-static struct fby__siblings *create_siblings(const fby_loader *l)
+static struct fby__siblings *create_siblings(const fby__loader_source *in)
 {
     struct fby__siblings *s = fby__calloc(1, sizeof *s);
     if (!s)
         return NULL;
     pthread_mutex_init(&s->lock, NULL);
-    s->n_panels = l->sources.at[0].n_panels;
-    s->bodies = fby__calloc(l->memory.n_blocks, sizeof *s->bodies);
+    s->n_panels = in->n_panels;
+    s->bodies = fby__calloc(in->n_blocks, sizeof *s->bodies);
     if (s->bodies)
         return s;
     destroy_siblings(s);
@@ -107,14 +107,15 @@ static struct fby__siblings *create_siblings(const fby_loader *l)
 fby_status fby__shared_join(fby_loader *l, fby_error *err)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    if (l->sources.n > 1 || !l->engine.delivery->keeps_blocks || l->sources.at[0].n_panels == 0 || l->memory.n_blocks == 0)
+    const fby__loader_source *in = l->sources.at;
+    if (l->sources.n > 1 || !l->engine.delivery->keeps_blocks || in->n_panels == 0 || in->n_blocks == 0)
         return FBY_OK;
     (void)pthread_once(&once, watch_forks);
     pthread_mutex_lock(&g_siblings.lock);
     struct fby__siblings *s = g_siblings.first;
-    while (s && !are_siblings(s->first, l))
+    while (s && !are_siblings(s->first->sources.at, in))
         s = s->next;
-    if (!s && (s = create_siblings(l))) {
+    if (!s && (s = create_siblings(in))) {
         s->next = g_siblings.first;
         g_siblings.first = s;
     }
@@ -175,9 +176,9 @@ size_t fby__shared_body_bytes(uint32_t n_panels)
     return fby__alloc_bytes(sizeof(fby__shared) + n_panels * (sizeof *p->panels + sizeof *p->overflow));
 }
 
-void fby__shared_offer_locked(fby_loader *l, fby__cache_entry *e)
+void fby__shared_offer_locked(fby__loader_engine *engine, fby__cache_entry *e)
 {
-    struct fby__siblings *s = l->engine.siblings;
+    struct fby__siblings *s = engine->siblings;
     fby__block_panels *p = &e->data;
     if (!s || e->passing || e->only || p->n_spans || p->n_firsts)
         return;
@@ -189,7 +190,7 @@ void fby__shared_offer_locked(fby_loader *l, fby__cache_entry *e)
     fby__slab *overflow = (fby__slab *)(void *)(panels + n);
     memcpy(panels, p->panels, n * sizeof *panels);
     memcpy(overflow, p->overflow, n * sizeof *overflow);
-    *body = (fby__shared){.block = e->block, .n_holders = 1, .lo = e->lo, .hi = e->hi, .owner = l->engine.account, .data = *p};
+    *body = (fby__shared){.block = e->block, .n_holders = 1, .lo = e->lo, .hi = e->hi, .owner = engine->account, .data = *p};
     body->data.panels = panels;
     body->data.overflow = overflow;
     body->bytes = panels_bytes(p, n);
@@ -240,7 +241,7 @@ fby__cache_entry *fby__shared_find_locked(fby_loader *l, uint32_t block, uint64_
     if (!found)
         return NULL;
     /* Not under the siblings' lock: an entry that is evicted lets go of its body. What is larger than need be takes no other's place. */
-    const size_t entry = fby__load_entry_bytes(l);
+    const size_t entry = fby__load_entry_bytes(&l->outputs);
     while (!fby__account_reserve(l->engine.account, bytes + entry))
         if (bytes > own_bytes || !fby__cache_evict(l->schedule.cache, now))
             return NULL;

@@ -163,7 +163,7 @@ static void a_block_is_charged_for_its_entry_as_long_as_it_is_there(void **state
     print_message("%llu entries: %llu bytes freed, %llu discharged\n", (unsigned long long)entries, (unsigned long long)freed,
                   (unsigned long long)discharged);
     assert_int_equal(entries, FEW);
-    assert_int_equal(discharged, FEW * fby__load_entry_bytes(l));
+    assert_int_equal(discharged, FEW * fby__load_entry_bytes(&l->outputs));
     assert_true(freed <= discharged && freed > discharged / 2);
     fby_loader_close(l);
     fby_dataset_close(ds);

@@ -101,7 +101,7 @@ static void check_entries(fby_loader *l)
     if (!l->engine.direct)
         return;
     pthread_mutex_lock(&l->schedule.lock);
-    const uint64_t bytes = fby__cache_count(l->schedule.cache) * fby__load_entry_bytes(l);
+    const uint64_t bytes = fby__cache_count(l->schedule.cache) * fby__load_entry_bytes(&l->outputs);
     fby__schedule_unlock(l);
     if (bytes > l->memory.direct.fixed_bytes - fby__loader_fixed_bytes(l))
         fail_msg("%llu bytes of entries, %llu set aside", (unsigned long long)bytes,

@@ -105,25 +105,25 @@ static bool is_finished(const fby__schedule *s, uint32_t depth, uint64_t b)
 /* The batches that a phase reaches into exist from here on. Not now: the window ends before, or memory for them is to be mapped first. */
 static fby__start begin_phase(fby_loader *l, const fby__plan_phase *phase, fby_error *err)
 {
+    fby__schedule *s = &l->schedule;
     const direct *d = l->engine.direct;
-    const uint64_t first = fby__max_u64(phase->first_batch, l->schedule.start_batch);
+    const uint64_t first = fby__max_u64(phase->first_batch, s->start_batch);
     uint32_t missing = 0;
     /* acquire pairs with the consumer's release: there is room for others again */
     if (phase->last_batch >= atomic_load_explicit(&l->pump.consumed, memory_order_acquire) + d->window) {
-        fby__pump_when_taken_locked(&l->schedule, phase->last_batch + 1 - d->window);
-        l->schedule.no_window = d->window < l->memory.direct.smooth; /* else it is far enough ahead */
+        fby__pump_when_taken_locked(s, phase->last_batch + 1 - d->window);
+        s->no_window = d->window < l->memory.direct.smooth; /* else it is far enough ahead */
         return FBY__NOT_NOW;
     }
     for (uint64_t b = first; b <= phase->last_batch; b++)
-        missing += *batch_at(d, b) == NULL && !is_finished(&l->schedule, l->config.depth, b);
-    if (missing > fby__pool_spares(l->engine.account) && !l->schedule.slabs_failed) {
-        l->schedule.slabs_wanted = missing;
+        missing += *batch_at(d, b) == NULL && !is_finished(s, l->config.depth, b);
+    if (missing > fby__pool_spares(l->engine.account) && !s->slabs_failed) {
+        s->slabs_wanted = missing;
         return FBY__NOT_NOW;
     }
-    bool ok = !l->schedule.slabs_failed &&
-              fby__epoch_destinations_begin(l->schedule.epoch, (uint32_t)(phase - l->schedule.epoch->phases), err) == FBY_OK;
+    bool ok = !s->slabs_failed && fby__epoch_destinations_begin(s->epoch, (uint32_t)(phase - s->epoch->phases), err) == FBY_OK;
     for (uint64_t b = first; b <= phase->last_batch && ok; b++)
-        ok = is_finished(&l->schedule, l->config.depth, b) || make_batch(l, b, err) == FBY_OK;
+        ok = is_finished(s, l->config.depth, b) || make_batch(l, b, err) == FBY_OK;
     if (ok)
         return FBY__STARTED;
     (void)fby__fail_nomem(err, "the batches under construction"); /* which is what it returns */
@@ -141,16 +141,17 @@ static void stop(fby_loader *l)
 
 static bool finish_batch(fby_loader *l, fby__flight *f)
 {
+    fby__schedule *s = &l->schedule;
     const direct *d = l->engine.direct;
     for (uint32_t p = 0; p < f->n_pieces; p++)
-        if (l->schedule.phases[f->pieces[p].phase].state != FBY__PHASE_READY)
+        if (s->phases[f->pieces[p].phase].state != FBY__PHASE_READY)
             return false;
     f->batch = *batch_at(d, f->index);
     *batch_at(d, f->index) = NULL;
     for (uint32_t p = 0; p < f->n_pieces; p++) {
-        if (l->schedule.epoch->phases[f->pieces[p].phase].last_batch == f->index)
-            fby__epoch_destinations_end(l->schedule.epoch, f->pieces[p].phase); /* all its rows are where they go */
-        fby__flight_piece_done_locked(&l->schedule, &l->memory, f, p);
+        if (s->epoch->phases[f->pieces[p].phase].last_batch == f->index)
+            fby__epoch_destinations_end(s->epoch, f->pieces[p].phase); /* all its rows are where they go */
+        fby__flight_piece_done_locked(s, &l->memory, f, p);
     }
     fby__flight_publish_locked(l, f);
     return true;

@@ -72,6 +72,7 @@ static size_t room_bytes(const fby_loader *l, const wanted *w)
 /* For a phase whose ordinal is `now` and whose first batch is `batch`. */
 static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64_t batch, fby__cache_entry **out, fby_error *err)
 {
+    fby__schedule *s = &l->schedule;
     fby__loader_source *in = fby__source_of(&l->sources, w->block);
     const uint32_t block = w->block;
     fby__slab slabs[3] = {{0}};
@@ -79,7 +80,7 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     const fby__room room = room_of(l, w, &thin);
     /* What is given back after decoding comes first: else room for the rest is made of the one that the block before gave back. */
     const size_t bytes[3] = {room.whole, room.kept, room.stays};
-    if (room.whole == 0 && !fby__is_narrow_locked(&l->schedule) &&
+    if (room.whole == 0 && !fby__is_narrow_locked(s) &&
         (*out = fby__shared_find_locked(l, block, w->lo, w->hi, fby__slab_class_bytes(room.stays), now))) {
         fby__trace_count(&l->engine.trace, FBY__COUNT_BLOCKS_CACHED, 1);
         return FBY__STARTED;
@@ -89,10 +90,10 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     for (int i = 0; i < 3 && fits; i++)
         fits = !bytes[i] || reserve(l, bytes[i], now, &slabs[i]);
     if (!fits) {
-        l->schedule.no_room = true;
-        fby__pump_when_taken_locked(&l->schedule, 0); /* values of a batch that is handed out are the consumer's, and no longer charged */
+        s->no_room = true;
+        fby__pump_when_taken_locked(s, 0); /* values of a batch that is handed out are the consumer's, and no longer charged */
     }
-    fby__cache_entry *e = fits ? fby__cache_insert(l->schedule.cache, block, w->lo, w->hi) : NULL;
+    fby__cache_entry *e = fits ? fby__cache_insert(s->cache, block, w->lo, w->hi) : NULL;
     if (!e) {
         for (int i = 0; i < 3; i++)
             fby__slab_free(l->engine.account, &slabs[i]);
@@ -115,16 +116,16 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     fby__source_progress *progress = fby__progress_of(in);
     fby__load_job *job = progress->free_jobs;
     progress->free_jobs = job->next_free;
-    l->schedule.n_busy++;
-    l->schedule.n_loads++;
+    s->n_busy++;
+    s->n_loads++;
     job->entry = e;
     job->now = now;
     job->company = progress->company[block - in->first_block];
-    job->read.by_itself = l->schedule.by_itself = job->company != FBY__WITH_OTHERS;
+    job->read.by_itself = s->by_itself = job->company != FBY__WITH_OTHERS;
     for (uint32_t i = 0; i < in->n_panels; i++)
         e->data.panels[i].capacity = fby__loader_capacity(in, fby__block_in(in, e), &in->panels[i]);
-    job->phase = l->schedule.load_phase; /* nothing is read ahead of an epoch that is delivered directly */
-    job->item = l->schedule.load_item;
+    job->phase = s->load_phase; /* nothing is read ahead of an epoch that is delivered directly */
+    job->item = s->load_item;
     job->read.sink = l->engine.delivery->sink(&room);
     job->read.deadline = fby__decode_deadline(batch);
     const bool waits = l->engine.openers && fby__reader_waits(&in->reader);
@@ -206,25 +207,26 @@ static fby__start refuse_block(fby_loader *l, const wanted *w, fby__cache_entry 
 /* Pin the next item of the schedule, loading it when it is not cached. refuses: a block that does not fit has failed. */
 static fby__start load_next(fby_loader *l, bool refuses, fby_error *err)
 {
-    const fby__plan_phase *phase = &l->schedule.epoch->phases[l->schedule.load_phase];
-    fby__phase_progress *progress = &l->schedule.phases[l->schedule.load_phase];
-    const wanted w = item_rows(l, l->schedule.epoch, phase, l->schedule.load_item);
-    uint64_t slot = progress->first_slot + l->schedule.load_item;
+    fby__schedule *s = &l->schedule;
+    const fby__plan_phase *phase = &s->epoch->phases[s->load_phase];
+    fby__phase_progress *progress = &s->phases[s->load_phase];
+    const wanted w = item_rows(l, s->epoch, phase, s->load_item);
+    uint64_t slot = progress->first_slot + s->load_item;
     fby__start start = FBY__STARTED;
-    if (l->engine.delivery->begin_phase_locked && l->schedule.load_item == 0)
+    if (l->engine.delivery->begin_phase_locked && s->load_item == 0)
         start = l->engine.delivery->begin_phase_locked(l, phase, err);
     if (start != FBY__STARTED)
         return start;
-    fby__cache_entry *e = fby__cache_find(l->schedule.cache, w.block, w.lo, w.hi, w.only);
+    fby__cache_entry *e = fby__cache_find(s->cache, w.block, w.lo, w.hi, w.only);
     if (e) {
         bool held = e->pins > 0; /* for another phase: not one more hit */
-        fby__cache_pin(l->schedule.cache, e);
+        fby__cache_pin(s->cache, e);
         if (!held)
             fby__trace_count(&l->engine.trace, FBY__COUNT_BLOCKS_CACHED, 1);
     } else {
-        if (l->schedule.n_loads == l->memory.max_jobs || !fby__block_may_load_locked(l, w.block))
+        if (s->n_loads == l->memory.max_jobs || !fby__block_may_load_locked(l, w.block))
             return FBY__NOT_NOW;
-        start = start_job(l, &w, fby__phase_ordinal(false, l->schedule.load_phase), phase->first_batch, &e, err);
+        start = start_job(l, &w, fby__phase_ordinal(false, s->load_phase), phase->first_batch, &e, err);
         if (start == FBY__NOT_NOW && refuses)
             start = refuse_block(l, &w, &e, err);
         if (start != FBY__STARTED)
@@ -234,21 +236,21 @@ static fby__start load_next(fby_loader *l, bool refuses, fby_error *err)
             progress->failed = e;
         }
     }
-    l->schedule.slot_entry[slot] = e;
+    s->slot_entry[slot] = e;
     progress->n_pinned++;
     if (e->state == FBY__ENTRY_LOADING) {
-        l->schedule.slot_phase[slot] = l->schedule.load_phase;
-        l->schedule.slot_next[slot] = e->waiters;
+        s->slot_phase[slot] = s->load_phase;
+        s->slot_next[slot] = e->waiters;
         e->waiters = (uint32_t)slot;
         progress->n_pending++;
     }
-    if (++l->schedule.load_item == phase->n_items) {
+    if (++s->load_item == phase->n_items) {
         if (progress->state == FBY__PHASE_WAITING)
             progress->state = FBY__PHASE_LOADING;
         phase_loaded(progress);
-        l->schedule.load_item = 0;
-        l->schedule.load_phase++;
-        fby__loader_skip_drained_locked(&l->schedule);
+        s->load_item = 0;
+        s->load_phase++;
+        fby__loader_skip_drained_locked(s);
     }
     return FBY__STARTED;
 }
@@ -273,12 +275,13 @@ static bool is_held_back(fby__schedule *s, const fby__pump *pump)
  */
 static bool is_far_ahead(fby_loader *l)
 {
+    fby__schedule *s = &l->schedule;
     const uint64_t enough = fby__max_u64(2 * (uint64_t)l->sources.n * fby__plan_own_streams(l->plan), 2 * (uint64_t)l->memory.max_jobs);
-    const uint64_t first_batch = l->schedule.epoch->phases[l->schedule.load_phase].first_batch;
-    if (l->schedule.load_phase < l->schedule.n_drained + enough ||
+    const uint64_t first_batch = s->epoch->phases[s->load_phase].first_batch;
+    if (s->load_phase < s->n_drained + enough ||
         first_batch < atomic_load_explicit(&l->pump.consumed, memory_order_acquire) + l->config.depth)
         return false;
-    fby__pump_when_taken_locked(&l->schedule, first_batch + 1 - l->config.depth);
+    fby__pump_when_taken_locked(s, first_batch + 1 - l->config.depth);
     return true;
 }
 
@@ -299,21 +302,22 @@ static bool is_short(fby__schedule *s, const fby__pump *pump, uint64_t starved)
 
 static bool load_blocks(fby_loader *l, bool refuses)
 {
+    fby__schedule *s = &l->schedule;
     const uint64_t starved = fby__first_starved_locked(l);
     bool loaded = false;
-    l->schedule.no_room = l->schedule.no_window = false;
-    while (!l->schedule.rewinds && !l->schedule.by_itself && l->schedule.load_phase < l->schedule.epoch->n_phases &&
-           !is_held_back(&l->schedule, &l->pump) && !is_far_ahead(l) && !is_short(&l->schedule, &l->pump, starved)) {
+    s->no_room = s->no_window = false;
+    while (!s->rewinds && !s->by_itself && s->load_phase < s->epoch->n_phases && !is_held_back(s, &l->pump) && !is_far_ahead(l) &&
+           !is_short(s, &l->pump, starved)) {
         fby_error err = {0};
         const fby__start start = load_next(l, refuses, &err);
         if (start == FBY__NOT_NOW)
             break;
         if (start == FBY__START_FAILED) { /* out of memory: every phase from here on fails with it */
-            if (!l->schedule.error)
-                l->schedule.error = fby__error_copy(&err);
-            for (uint32_t p = l->schedule.load_phase; p < l->schedule.epoch->n_phases; p++)
-                l->schedule.phases[p].state = FBY__PHASE_FAILED;
-            l->schedule.load_phase = l->schedule.epoch->n_phases;
+            if (!s->error)
+                s->error = fby__error_copy(&err);
+            for (uint32_t p = s->load_phase; p < s->epoch->n_phases; p++)
+                s->phases[p].state = FBY__PHASE_FAILED;
+            s->load_phase = s->epoch->n_phases;
             return true;
         }
         loaded = true;
@@ -329,34 +333,33 @@ static bool load_blocks(fby_loader *l, bool refuses)
  */
 static void read_ahead(fby_loader *l)
 {
-    const fby__epoch *ahead = l->schedule.ahead.epoch;
-    if (fby__plan_parts(l->plan) < 2 || l->schedule.load_phase < l->schedule.epoch->n_phases || fby__is_narrow_locked(&l->schedule) ||
-        l->schedule.by_itself || fby__first_starved_locked(l) != UINT64_MAX)
+    fby__schedule *s = &l->schedule;
+    const fby__epoch *ahead = s->ahead.epoch;
+    if (fby__plan_parts(l->plan) < 2 || s->load_phase < s->epoch->n_phases || fby__is_narrow_locked(s) || s->by_itself ||
+        fby__first_starved_locked(l) != UINT64_MAX)
         return;
-    if (l->schedule.start_batch > 0 && atomic_load_explicit(&l->pump.consumed, memory_order_acquire) == l->schedule.start_batch) {
-        fby__pump_when_taken_locked(&l->schedule, l->schedule.start_batch + 1);
+    if (s->start_batch > 0 && atomic_load_explicit(&l->pump.consumed, memory_order_acquire) == s->start_batch) {
+        fby__pump_when_taken_locked(s, s->start_batch + 1);
         return; /* begun at a batch that the consumer does not have yet: as is_held_back */
     }
-    while (ahead && l->schedule.ahead.phase < ahead->n_phases && ahead->phases[l->schedule.ahead.phase].first_batch == 0 &&
-           l->schedule.n_loads < l->memory.max_jobs) {
-        const fby__plan_phase *phase = &ahead->phases[l->schedule.ahead.phase];
-        const wanted w = item_rows(l, ahead, phase, l->schedule.ahead.item);
-        if (!fby__cache_find(l->schedule.cache, w.block, w.lo, w.hi, w.only)) {
+    while (ahead && s->ahead.phase < ahead->n_phases && ahead->phases[s->ahead.phase].first_batch == 0 && s->n_loads < l->memory.max_jobs) {
+        const fby__plan_phase *phase = &ahead->phases[s->ahead.phase];
+        const wanted w = item_rows(l, ahead, phase, s->ahead.item);
+        if (!fby__cache_find(s->cache, w.block, w.lo, w.hi, w.only)) {
             const fby__loader_source *in = fby__source_of(&l->sources, w.block);
             fby__cache_entry *e;
             if (fby__progress_of(in)->company[w.block - in->first_block] != FBY__WITH_OTHERS)
                 return; /* when the epoch itself asks */
-            if (start_job(l, &w, fby__phase_ordinal(true, l->schedule.ahead.phase), l->schedule.epoch->n_batches + 1, &e, NULL) !=
-                FBY__STARTED)
+            if (start_job(l, &w, fby__phase_ordinal(true, s->ahead.phase), s->epoch->n_batches + 1, &e, NULL) != FBY__STARTED)
                 return;                       /* no room yet; out of memory is said when the epoch itself asks */
             if (e->state == FBY__ENTRY_READY) /* another loader had it */
-                fby__cache_unpin(l->schedule.cache, e, l->schedule.next_epoch_use[e->block]);
+                fby__cache_unpin(s->cache, e, s->next_epoch_use[e->block]);
             else
-                l->schedule.ahead.entries[l->schedule.ahead.n_entries++] = e;
+                s->ahead.entries[s->ahead.n_entries++] = e;
         }
-        if (++l->schedule.ahead.item == phase->n_items) {
-            l->schedule.ahead.item = 0;
-            l->schedule.ahead.phase++;
+        if (++s->ahead.item == phase->n_items) {
+            s->ahead.item = 0;
+            s->ahead.phase++;
         }
     }
 }
@@ -429,24 +432,25 @@ void fby__loader_held_up_locked(fby__schedule *s, fby__trace *trace, bool held_u
 
 static void pump(fby_loader *l)
 {
+    fby__schedule *s = &l->schedule;
     (void)fby__start_flights_locked(l); /* whether anything was started shows in n_busy below */
     (void)load_blocks(l, false);
     fby__queue_flights_locked(l);
-    if (l->schedule.rewinds && l->schedule.n_busy == 0) {
-        fby__rewind_loading_locked(&l->schedule);
+    if (s->rewinds && s->n_busy == 0) {
+        fby__rewind_loading_locked(s);
         (void)load_blocks(l, false);
         fby__queue_flights_locked(l);
     }
     /* Nothing runs and the consumer waits: there is no room for what its batch needs, beside what is there for others, or at all. */
-    while (l->schedule.n_busy == 0 && head_is_missing(l)) {
+    while (s->n_busy == 0 && head_is_missing(l)) {
         if (!fby__start_flights_locked(l) && !load_blocks(l, false) && !fby__give_way_locked(l) && !load_blocks(l, true))
             break;
         fby__queue_flights_locked(l);
     }
-    fby__loader_held_up_locked(&l->schedule, &l->engine.trace, (l->schedule.no_room || l->schedule.no_window) && l->schedule.n_loads == 0);
+    fby__loader_held_up_locked(s, &l->engine.trace, (s->no_room || s->no_window) && s->n_loads == 0);
     read_ahead(l);
-    if (l->schedule.n_busy == 0)
-        fby__pump_when_taken_locked(&l->schedule, 0); /* nobody else would */
+    if (s->n_busy == 0)
+        fby__pump_when_taken_locked(s, 0); /* nobody else would */
 }
 
 /*
@@ -455,16 +459,17 @@ static void pump(fby_loader *l)
  */
 void fby__loader_pump_locked(fby_loader *l)
 {
+    fby__schedule *s = &l->schedule;
     uint64_t consumed = atomic_load(&l->pump.consumed), seen;
-    if (l->schedule.stop || l->schedule.hold || !l->schedule.epoch)
+    if (s->stop || s->hold || !s->epoch)
         return;
     do {
         seen = consumed;
-        l->schedule.pump_at_next = UINT64_MAX;
+        s->pump_at_next = UINT64_MAX;
         pump(l);
-        atomic_store(&l->pump.at, l->schedule.pump_at_next);
+        atomic_store(&l->pump.at, s->pump_at_next);
         consumed = atomic_load(&l->pump.consumed);
-    } while (consumed != seen && consumed >= l->schedule.pump_at_next);
+    } while (consumed != seen && consumed >= s->pump_at_next);
 }
 
 void fby__loader_pump_task(fby__task *task, int worker)
@@ -480,19 +485,20 @@ void fby__loader_pump_task(fby__task *task, int worker)
 
 void fby__schedule_unlock(fby_loader *l)
 {
+    fby__schedule *s = &l->schedule;
     for (;;) {
-        const uint32_t slabs = l->schedule.slabs_wanted;
-        fby__file *closing = l->schedule.closing;
-        l->schedule.slabs_wanted = 0;
-        l->schedule.closing = NULL;
-        pthread_mutex_unlock(&l->schedule.lock);
+        const uint32_t slabs = s->slabs_wanted;
+        fby__file *closing = s->closing;
+        s->slabs_wanted = 0;
+        s->closing = NULL;
+        pthread_mutex_unlock(&s->lock);
         fby__file_close_all(closing);
         fby__account_trim(l->engine.account);
         if (slabs == 0)
             return;
         const bool filled = fby__pool_fill(l->engine.account, slabs, NULL) == FBY_OK;
-        pthread_mutex_lock(&l->schedule.lock);
-        l->schedule.slabs_failed = !filled;
+        pthread_mutex_lock(&s->lock);
+        s->slabs_failed = !filled;
         fby__loader_pump_locked(l);
     }
 }

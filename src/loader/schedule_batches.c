@@ -59,51 +59,53 @@ void fby__flight_fail_locked(fby_loader *l, fby__flight *f, const fby_error *err
 
 bool fby__start_flights_locked(fby_loader *l)
 {
+    fby__schedule *s = &l->schedule;
     bool started = false;
     /* acquire pairs with the consumer's release: its slot of the ring is free again */
     uint64_t consumed = atomic_load_explicit(&l->pump.consumed, memory_order_acquire);
-    const uint64_t most = fby__is_narrow_locked(&l->schedule) ? 1 : l->config.depth;
-    while (l->schedule.next_flight < l->schedule.epoch->n_batches && l->schedule.next_flight < consumed + most) {
-        fby__flight *f = &l->schedule.flights[l->schedule.next_flight % l->config.depth];
+    const uint64_t most = fby__is_narrow_locked(s) ? 1 : l->config.depth;
+    while (s->next_flight < s->epoch->n_batches && s->next_flight < consumed + most) {
+        fby__flight *f = &s->flights[s->next_flight % l->config.depth];
         if (f->used)
             break;
-        f->index = l->schedule.next_flight++;
+        f->index = s->next_flight++;
         f->batch = NULL;
         f->n_done = 0;
         f->lacks = (fby__lack){0};
         f->used = true;
         started = true;
-        f->n_pieces = fby__epoch_pieces_in_turn(l->schedule.epoch, f->index, f->pieces, l->schedule.max_pieces);
+        f->n_pieces = fby__epoch_pieces_in_turn(s->epoch, f->index, f->pieces, s->max_pieces);
         memset(f->piece_state, FBY__PIECE_WAITING, f->n_pieces);
         if (l->sources.n > 1)
-            fby__skip_phases_locked(&l->schedule, f);
+            fby__skip_phases_locked(s, f);
     }
     return started;
 }
 
 void fby__queue_flights_locked(fby_loader *l)
 {
+    fby__schedule *s = &l->schedule;
     bool (*const finish)(fby_loader * l, fby__flight * f) = l->engine.delivery->finish_batch_locked;
-    if ((fby__is_narrow_locked(&l->schedule) && l->schedule.n_loads > 0) || l->schedule.by_itself)
+    if ((fby__is_narrow_locked(s) && s->n_loads > 0) || s->by_itself)
         return;                                        /* one thing at a time: what becomes of it does not depend on which is faster */
     const uint64_t last = fby__feed_starved_locked(l); /* what comes later waits too: it would take what that one lacks */
     /* Values of pieces that come one by one are there twice: where memory is short, only if what is there is to make room for the others. */
-    const bool waits = fby__is_narrow_locked(&l->schedule) && l->outputs.shape->n_ragged && !l->schedule.no_room;
+    const bool waits = fby__is_narrow_locked(s) && l->outputs.shape->n_ragged && !s->no_room;
     bool finished = false;
     uint32_t n_waiting = 0;
     for (uint32_t i = 0; i < l->config.depth; i++) {
-        fby__flight *f = &l->schedule.flights[i];
+        fby__flight *f = &s->flights[i];
         if (!f->used || f->queued)
             continue;
         bool ready = false, all = true;
         for (uint32_t p = 0; p < f->n_pieces && f->used; p++) {
             if (f->piece_state[p] != FBY__PIECE_WAITING)
                 continue;
-            const fby__phase_progress *progress = &l->schedule.phases[f->pieces[p].phase];
+            const fby__phase_progress *progress = &s->phases[f->pieces[p].phase];
             ready |= progress->state == FBY__PHASE_READY;
             all &= progress->state == FBY__PHASE_READY;
             if (progress->state == FBY__PHASE_FAILED)
-                fby__flight_fail_locked(l, f, progress->failed ? progress->failed->error : l->schedule.error);
+                fby__flight_fail_locked(l, f, progress->failed ? progress->failed->error : s->error);
         }
         if (!f->used)
             continue;
@@ -116,14 +118,14 @@ void fby__queue_flights_locked(fby_loader *l)
             continue;
         }
         f->queued = true;
-        l->schedule.n_queued++;
-        l->schedule.n_busy++;
+        s->n_queued++;
+        s->n_busy++;
         f->task = (fby__task){.run = fby__assemble_run, .deadline = fby__assemble_deadline(f->index)};
         fby__pool_submit(l->engine.pool, &f->task);
     }
     if (finished)
         fby__loader_wake_locked(l);
     /* While a batch waits for blocks, their end pumps; later ones would wait for the same. */
-    if (n_waiting == 0 && l->schedule.next_flight < l->schedule.epoch->n_batches)
-        fby__pump_when_taken_locked(&l->schedule, 0);
+    if (n_waiting == 0 && s->next_flight < s->epoch->n_batches)
+        fby__pump_when_taken_locked(s, 0);
 }

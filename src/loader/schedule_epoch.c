@@ -47,34 +47,35 @@ static void wait_until_idle_locked(fby__schedule *s, fby_cancel *token)
 
 fby_status fby__loader_epoch_stop(fby_loader *l, bool finish_ahead, bool closes, fby_error *err)
 {
-    pthread_mutex_lock(&l->schedule.lock);
-    l->schedule.hold = true;
-    l->schedule.stop = !finish_ahead;
-    if (l->schedule.stop)
+    fby__schedule *s = &l->schedule;
+    pthread_mutex_lock(&s->lock);
+    s->hold = true;
+    s->stop = !finish_ahead;
+    if (s->stop)
         fby_cancel_set(l->engine.token); /* tasks that wait for the helper program, or read */
     fby__schedule_unlock(l);
     /* Under no lock: the user's code may wait for what this thread holds. */
     FBY__TRY(fby__transform_stop(&l->queue, l->config.depth, !closes, err));
-    pthread_mutex_lock(&l->schedule.lock);
-    wait_until_idle_locked(&l->schedule, l->engine.token);
+    pthread_mutex_lock(&s->lock);
+    wait_until_idle_locked(s, l->engine.token);
     fby__cancel_clear(l->engine.token);
-    l->schedule.stop = true;
+    s->stop = true;
     for (uint32_t i = 0; i < l->config.depth; i++)
-        fby__flight_drop_locked(l, &l->schedule.flights[i]);
-    for (uint32_t p = 0; l->schedule.epoch && p < l->schedule.epoch->n_phases; p++)
-        if (l->schedule.phases[p].state != FBY__PHASE_DRAINED)
-            fby__phase_unpin_locked(&l->schedule, &l->memory, p);
+        fby__flight_drop_locked(l, &s->flights[i]);
+    for (uint32_t p = 0; s->epoch && p < s->epoch->n_phases; p++)
+        if (s->phases[p].state != FBY__PHASE_DRAINED)
+            fby__phase_unpin_locked(s, &l->memory, p);
     if (l->engine.delivery->stop_locked)
         l->engine.delivery->stop_locked(l);
-    fby__loader_held_up_locked(&l->schedule, &l->engine.trace, false);
+    fby__loader_held_up_locked(s, &l->engine.trace, false);
     fby__queue_clear(&l->queue, l->config.depth);
-    fby__epoch *ended = l->schedule.epoch;
-    l->schedule.epoch = NULL;
-    l->schedule.rewinds = false;
-    fby__free(l->schedule.error);
-    l->schedule.error = NULL;
-    l->schedule.slabs_wanted = 0;
-    l->schedule.slabs_failed = false;
+    fby__epoch *ended = s->epoch;
+    s->epoch = NULL;
+    s->rewinds = false;
+    fby__free(s->error);
+    s->error = NULL;
+    s->slabs_wanted = 0;
+    s->slabs_failed = false;
     fby__schedule_unlock(l);
     fby__epoch_destroy(ended);
     return FBY_OK;
@@ -272,43 +273,43 @@ static fby_status lay_out_locked(fby_loader *l, const fby__epoch *now, const fby
 
 fby_status fby__loader_epoch_begin(fby_loader *l, uint64_t epoch, uint64_t batch, fby_error *err)
 {
-    const bool is_next =
-        l->schedule.ahead.epoch && l->schedule.ahead.epoch->epoch == epoch; /* both written by this thread alone, under the lock */
-    const bool is_over = l->schedule.epoch && atomic_load_explicit(&l->pump.consumed, memory_order_relaxed) == l->schedule.epoch->n_batches;
+    fby__schedule *s = &l->schedule;
+    const bool is_next = s->ahead.epoch && s->ahead.epoch->epoch == epoch; /* both written by this thread alone, under the lock */
+    const bool is_over = s->epoch && atomic_load_explicit(&l->pump.consumed, memory_order_relaxed) == s->epoch->n_batches;
     FBY__TRY(fby__loader_epoch_stop(l, is_next && is_over, false, err));
     FBY__TRY(fby__cancel_check(err));
-    fby__epoch *now = is_next ? l->schedule.ahead.epoch : NULL, *next = NULL;
+    fby__epoch *now = is_next ? s->ahead.epoch : NULL, *next = NULL;
     if (is_next) {
-        pthread_mutex_lock(&l->schedule.lock);
-        l->schedule.ahead.epoch = NULL;
-        pthread_mutex_unlock(&l->schedule.lock);
+        pthread_mutex_lock(&s->lock);
+        s->ahead.epoch = NULL;
+        pthread_mutex_unlock(&s->lock);
     }
     fby_cancel *before_planning, *token = begin_planning(&l->queue, &before_planning);
     fby_status status = token ? create_orders(l->plan, epoch, &now, &next, err) : fby__fail_nomem(err, "order of an epoch");
-    pthread_mutex_lock(&l->schedule.lock);
+    pthread_mutex_lock(&s->lock);
     if (status == FBY_OK)
         status = lay_out_locked(l, now, next, batch, err);
     end_planning(&l->queue, token, before_planning);
     if (status == FBY_OK) {
-        l->schedule.epoch = now;
+        s->epoch = now;
         now = NULL;
-        fby__epoch *before = l->schedule.ahead.epoch;
-        l->schedule.ahead.epoch = next;
+        fby__epoch *before = s->ahead.epoch;
+        s->ahead.epoch = next;
         next = before;
-        l->schedule.load_phase = l->schedule.load_item = l->schedule.ahead.phase = l->schedule.ahead.item = 0;
-        fby__loader_skip_drained_locked(&l->schedule);
-        l->schedule.start_batch = l->schedule.next_flight = batch;
-        l->schedule.over.at = UINT64_MAX;
-        l->schedule.over.outgrew = false;
+        s->load_phase = s->load_item = s->ahead.phase = s->ahead.item = 0;
+        fby__loader_skip_drained_locked(s);
+        s->start_batch = s->next_flight = batch;
+        s->over.at = UINT64_MAX;
+        s->over.outgrew = false;
         fby__account_set_slack(l->engine.account, l->memory.shares.rest_bytes);
         atomic_store_explicit(&l->pump.consumed, batch, memory_order_relaxed); /* no worker runs: ordered by the lock */
         pthread_mutex_lock(&l->queue.lock);
         l->queue.next = l->queue.transform.next = batch;
         l->queue.n_ready = 0;
-        l->queue.n_batches = l->schedule.epoch->n_batches;
+        l->queue.n_batches = s->epoch->n_batches;
         l->queue.over = false;
         pthread_mutex_unlock(&l->queue.lock);
-        l->schedule.stop = l->schedule.hold = false;
+        s->stop = s->hold = false;
         fby__loader_pump_locked(l);
     }
     fby__schedule_unlock(l);

@@ -205,14 +205,15 @@ static void refuse_batch(fby_loader *l, fby__flight *f)
 
 bool fby__give_way_locked(fby_loader *l)
 {
+    fby__schedule *s = &l->schedule;
     const uint64_t head = atomic_load_explicit(&l->pump.consumed, memory_order_acquire);
-    fby__flight *f = &l->schedule.flights[head % l->config.depth];
+    fby__flight *f = &s->flights[head % l->config.depth];
     const bool starves = f->used && f->lacks.bytes;
-    if (l->schedule.slabs_wanted || (!starves && !l->schedule.no_room))
+    if (s->slabs_wanted || (!starves && !s->no_room))
         return false;
     if (fby__load_shrink_locked(l))
         return true;
-    if ((l->schedule.over.at != head || l->schedule.over.outgrew) && l->engine.delivery->keeps_blocks) {
+    if ((s->over.at != head || s->over.outgrew) && l->engine.delivery->keeps_blocks) {
         start_over(l, head);
         return true;
     }

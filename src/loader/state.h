@@ -1,13 +1,16 @@
 /*
  * What a loader consists of, by owner: who may touch what, and under which lock. The functions are in internal.h.
  *
- *   config, outputs, memory, sources  set once, when the loader is opened: any thread reads them; a source's counters are atomics
+ *   config, outputs, memory, sources, plan  set once, when the loader is opened: any thread reads them; a source's counters are atomics
  *   engine                   account, pool, I/O, trace: each with locks or atomics of its own
  *   schedule                 blocks and batches under way, with their lock
  *   pump                     atomics between the consumer and the pump
  *   queue                    finished batches, with their lock
  *   consumer                 of the consumer's thread
  *   history                  what was measured of each epoch, with their lock
+ *
+ * A function takes the part that it needs, or two. It takes the loader where it drives several: what the program calls, steps of opening and
+ * closing, the pump, a batch on its way, and sums over all that a budget has to hold.
  *
  * Lock order: schedule.lock before the pool's, the account's and queue.lock (docs/concurrency.md draws it). Under it nothing is called back
  * and no memory is mapped: fby__schedule_unlock does what had to wait.

@@ -8,6 +8,7 @@
  */
 #include "loader/assemble_internal.h"
 
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "block/convert.h"
@@ -17,6 +18,7 @@
 #include <string.h>
 
 #define AFTER_BYTES (192u << 10) /* of values that are filled and then changed in place: a part of the L2 cache */
+#define SLICE_BYTES (4u << 20)   /* of others: a millisecond or a few, after which a loader that is closed or cancelled is heard */
 
 /* Which rows of which panels each slot of a piece is. False: cancelled. */
 static bool resolve(fby_loader *l, fby__worker *w, const fby__plan_piece *piece)
@@ -193,13 +195,13 @@ static fby_status fill_some(const fby__fill *f, const fby__slots *slots, fby_err
     return fby__afters_run(s->afters, dst, slots->n, id, f->b->epoch, &f->w->scratch_made, err);
 }
 
-/* Where values are changed in place, some samples at a time: they are still in the cache then. */
+/* Some samples at a time: a large batch can be given up, and where values are changed in place they are still in the cache then. */
 static fby_status fill_dense(const fby__fill *f, const fby__slots *slots, fby_error *err)
 {
-    const uint64_t fit = AFTER_BYTES / (f->o->row_bytes + 1) + 1;
-    const uint64_t at_once = f->s->afters ? fit : slots->n;
+    const uint64_t at_once = (f->s->afters ? AFTER_BYTES : SLICE_BYTES) / (f->o->row_bytes + 1) + 1;
     for (uint64_t i = 0; i < slots->n; i += at_once) {
         const fby__slots some = {.slot = slots->slot + i, .n = (uint32_t)fby__min_u64(at_once, slots->n - i)};
+        FBY__TRY(fby__cancel_check(err));
         FBY__TRY(fill_some(f, &some, err));
     }
     return FBY_OK;

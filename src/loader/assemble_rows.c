@@ -6,6 +6,7 @@
  */
 #include "loader/assemble_internal.h"
 
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "base/random.h"
 #include "block/convert.h"
@@ -178,7 +179,8 @@ static fby_status values_of(const fby__fill *f, const fby__slots *slots, size_t 
     if (f->s->maker)
         return fby__fill_made(f, slots->slot, slots->n, stride_bytes, dst, err);
     for (uint64_t i = slots->slot; i < slots->slot + slots->n; i++) {
-        fby_status status = sample_of(f, i, dst, err);
+        FBY__TRY(fby__cancel_check_at(i, err));
+        const fby_status status = sample_of(f, i, dst, err);
         if (status != FBY_OK)
             return fby__fill_row_error(f, i, status, err);
         dst += stride_bytes ? stride_bytes : kept(f, length_of(f, i)) * f->o->row_bytes;

@@ -8,6 +8,7 @@
  *     windows    rows where a series begins, intervals of missing rows
  *     groups     rows where a group begins, packed in frames at once: there may be 200,000 in a block
  */
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "samples/columns.h"
 #include "samples/samples_impl.h"
@@ -459,6 +460,7 @@ static fby_status join_block(joining *j, const found *f, const fby__block *block
 {
     size_t b = 0, m = 0, a = 0;
     while (b < f->n_begins || m < f->n_missing || a < f->n_alone) {
+        FBY__TRY(fby__cancel_check_at(b + m + a, err));
         uint32_t row = b < f->n_begins ? f->begins[b] & ~BREAK_ONLY : UINT32_MAX;
         const uint32_t missing = m < f->n_missing ? f->missing[m].begin : UINT32_MAX;
         if (a < f->n_alone && f->alone[a].begin < fby__min_u64(row, missing)) {

@@ -5,6 +5,7 @@
  *   stretches  |----------|  |---------------|   |----|        a window lies wholly in one of them
  *   blocks     |             |             |                    a run of starts is cut where a block ends
  */
+#include "base/cancel.h"
 #include "base/checked.h"
 #include "samples/samples_impl.h"
 
@@ -95,6 +96,7 @@ fby_status fby__samples_windows(fby_samples *s, fby_error *err)
     if (!s->run_at)
         return fby__fail_nomem(err, "the windows");
     for (size_t i = 0; i < base->n_stretches; i++) {
+        FBY__TRY(fby__cancel_check_at(i, err));
         uint64_t row = 0, n = starts_of(s, &base->stretches[i], &row);
         while (n > 0) {
             const fby__block *block = fby__dataset_block(base->ds, b);

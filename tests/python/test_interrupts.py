@@ -119,7 +119,7 @@ def test_opening_ends(files, moment, name):
 
 @pytest.fixture(scope="module")
 def small_batches():
-    return pa.Table.from_batches([pa.record_batch({name: [1, 2] for name in "abcdefgh"})] * 60_000)  # which their owner frees one by one, in 2 µs each
+    return pa.Table.from_batches([pa.record_batch({name: [1, 2] for name in "abcdefgh"})] * 40_000)  # which their owner frees one by one, in 2 µs each
 
 
 def test_opening_a_stream_ends(small_batches, moment):
@@ -134,7 +134,7 @@ def test_opening_a_stream_goes_on_where_the_handler_raises_nothing(small_batches
         timer.start()
         with fb.open(small_batches.to_reader()) as ds:
             timer.join()
-            assert len(ds) == 120_000 and heard
+            assert len(ds) == 80_000 and heard
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -2,18 +2,21 @@
 
 Data are pieces that are read whole (a basin, a file of events, a run of HDF5 rows). A lot of them, drawn at random, is read into a few arrays, its
 samples are permuted together, and a batch is a take of each array: in the training process, since moving batches out of worker processes costs more
-than making them. Nothing is read ahead, so training stands still while a lot is read.
+than making them. One thread reads the next lot, and another makes the next batches, while training goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import collections
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import torch
 
 LOT_BYTES = 256 << 20
+BATCHES_AHEAD = 4
 
 
 def runs(begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -30,6 +33,17 @@ def joined(parts: list[Any]) -> Any:
     if isinstance(first, tuple):
         return tuple(map(joined, zip(*parts)))
     return torch.from_numpy(first if len(parts) == 1 else np.concatenate(parts))
+
+
+def ahead(items: Iterable[Any], n: int) -> Iterator[Any]:
+    """The items, of which a thread makes n before they are asked for."""
+    items, end = iter(items), object()
+    with ThreadPoolExecutor(1) as thread:
+        coming = collections.deque(thread.submit(next, items, end) for _ in range(n))
+        while (item := coming.popleft().result()) is not end:
+            coming.append(thread.submit(next, items, end))
+            yield item
+            del item  # a lot, before the next one is waited for
 
 
 class Expert:
@@ -63,8 +77,11 @@ class Expert:
             yield self.read([self.pieces[k] for k in order[begin : begin + self.together]])
 
     def __iter__(self) -> Iterator[Any]:
+        return ahead(self.batches(), BATCHES_AHEAD)
+
+    def batches(self) -> Iterator[Any]:
         parts, missing = [], self.batch_size
-        for lot, n in self.lots():
+        for lot, n in ahead(self.lots(), 1):
             rows = self.rng.permutation(n)
             while len(rows):
                 some, rows = rows[:missing], rows[missing:]

@@ -23,13 +23,12 @@ class Jets(Expert):
 
     def __init__(self, files, batch_size=512, seed=0):
         pieces = []
-        for path in files:
-            with h5py.File(path) as file:
-                pairs, n = file["adjacency_matrix"], len(file["labels"])
-                step = pairs.chunks[0] if pairs.chunks else 1024
-                pieces += [(path, begin, min(begin + step, n)) for begin in range(0, n, step)]
-                piece_bytes = step * pairs.dtype.itemsize * int(np.prod(pairs.shape[1:]))
-                self.particles, self.features = int(file.attrs["max_particles"]), len(file.attrs["feature_names"])
+        for file in map(h5py.File, files):
+            pairs, n = file["adjacency_matrix"], len(file["labels"])
+            step = pairs.chunks[0] if pairs.chunks else 1024
+            pieces += [(file, begin, min(begin + step, n)) for begin in range(0, n, step)]
+            piece_bytes = step * pairs.dtype.itemsize * int(np.prod(pairs.shape[1:]))
+            self.particles, self.features = int(file.attrs["max_particles"]), len(file.attrs["feature_names"])
         self.places = places(self.particles)
         super().__init__(pieces, sum(end - begin for _, begin, end in pieces), piece_bytes, batch_size, seed)
 
@@ -37,16 +36,15 @@ class Jets(Expert):
         n, pairs, at = sum(end - begin for _, begin, end in pieces), self.particles * (self.particles - 1) // 2, 0
         nodes, edges = np.empty((n, self.particles, self.features), np.float32), None
         labels, count = np.empty(n, np.int64), np.empty(n, np.int32)
-        for path, begin, end in pieces:
-            with h5py.File(path) as file:
-                of = slice(at, at + end - begin)
-                stored = file["adjacency_matrix"][begin:end]
-                if edges is None:
-                    edges = np.empty((n, pairs + 1, stored.shape[-1]), np.float32)
-                edges[of, :pairs], edges[of, pairs] = stored, 0
-                nodes[of] = file["feature_matrix"][begin:end].reshape(-1, self.particles, self.features)
-                labels[of], count[of] = file["labels"][begin:end], file["n_particles"][begin:end]
-                at = of.stop
+        for file, begin, end in pieces:
+            of = slice(at, at + end - begin)
+            stored = file["adjacency_matrix"][begin:end]
+            if edges is None:
+                edges = np.empty((n, pairs + 1, stored.shape[-1]), np.float32)
+            edges[of, :pairs], edges[of, pairs] = stored, 0
+            nodes[of] = file["feature_matrix"][begin:end].reshape(-1, self.particles, self.features)
+            labels[of], count[of] = file["labels"][begin:end], file["n_particles"][begin:end]
+            at = of.stop
         return (nodes, edges, labels, count), n
 
     def take(self, lot, rows):

@@ -35,14 +35,14 @@ class Records(Expert):
         parse = pa.csv.ParseOptions(delimiter="\t")
         with pa.csv.open_csv(path, parse_options=parse) as file:
             types = {name: pa.string() for name in file.schema.names[:-1]}
-        with pa.csv.open_csv(path, parse_options=parse, convert_options=pa.csv.ConvertOptions(column_types=types, strings_can_be_null=True)) as file:
-            for block in file:
-                *identifying, filter, uid = block.columns
-                text, n = text_of(pc.utf8_lower(pc.binary_join_element_wise(*(column.fill_null("None") for column in identifying), "")))
-                texts.append(text)
-                lengths.append(n)
-                filters.append(np.packbits(text_of(filter)[0].reshape(len(block), -1) == ord("1"), axis=1))
-                uids.append(uid.to_numpy())
+        convert = pa.csv.ConvertOptions(column_types=types, strings_can_be_null=True)
+        for block in pa.csv.read_csv(path, parse_options=parse, convert_options=convert).to_batches():
+            *identifying, filter, uid = block.columns
+            text, n = text_of(pc.utf8_lower(pc.binary_join_element_wise(*(column.fill_null("None") for column in identifying), "")))
+            texts.append(text)
+            lengths.append(n)
+            filters.append(np.packbits(text_of(filter)[0].reshape(len(block), -1) == ord("1"), axis=1))
+            uids.append(uid.to_numpy())
         length = np.concatenate(lengths).astype(np.int64)
         self.lot = np.concatenate(filters), np.concatenate(texts), np.cumsum(length) - length, length, np.concatenate(uids)
         super().__init__([path], len(length), 0, batch_size, seed, drop_last)

@@ -202,6 +202,7 @@ recipes: recipes-setup ## Train the recipes on small data, today's loader beside
 
 recipes-bench: recipes-setup ## The recipes at larger sizes, over seeds, with each loader its owner has: recipes/results.md; SCALE=medium|bench
 	$(PY) recipes/bench.py --scale $(or $(SCALE),medium)
+	$(PY) recipes/bench.py --scale $(or $(SCALE),medium) --no-network
 
 build-docs/venv/.stamp: tools/docs-requirements.txt
 	@tools/setup.sh venv build-docs/venv $<

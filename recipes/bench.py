@@ -4,6 +4,7 @@
     python recipes/bench.py --scale bench           # several GB, hours
     python recipes/bench.py jets leak               # these alone; what results.md says of the others stays
     python recipes/bench.py jets --max-seconds 20   # other arguments of train.py, which stand in results.md too
+    python recipes/bench.py --no-network            # the loaders alone
 
 Every run has the same network, data, seed and time: a loader that is so slow that its time is up before the epochs are is not waited for.
 """
@@ -27,6 +28,7 @@ from common import commit, machine  # noqa: E402
 
 import forebay as fb  # noqa: E402
 from recipes import contest, training  # noqa: E402
+from recipes.leak import evaluation_speed  # noqa: E402
 
 DIAGNOSE_SECONDS = 3  # each of three measurements of a loader
 OTHERWISE_SECONDS = 20  # of a run: imports, set-up, validation
@@ -49,6 +51,26 @@ SIZES = {
     },
 }
 
+ALONE = "--no-network --seeds 3 --max-seconds 10"
+# With the batch sizes of their owners.
+SIZES_ALONE = {
+    "medium": {
+        "hydrology": "--loaders today expert forebay --workers 2",
+        "neutrino": "--loaders today today-random expert forebay --workers 2",
+        "linkage": "--loaders today expert forebay --workers 2 --batch-size 512",
+        "jets": "--loaders today today-lru expert forebay --workers 2 --batch-size 256",
+        "leak": "--loaders today today-ram expert forebay --workers 2 --batch-size 5632",
+    },
+    "bench": {
+        "hydrology": "--loaders today expert forebay --workers 10 --memory 1GiB",
+        "neutrino": "--loaders today today-random expert forebay --workers 2 --memory 1GiB",
+        "linkage": "--loaders expert forebay --memory 4GiB --batch-size 512",
+        "jets": "--loaders today today-lru expert forebay --workers 2 --batch-size 256 --memory 4GiB",
+        "leak": "--loaders today today-ram expert forebay --workers 8 --batch-size 5632 --memory 1GiB",
+    },
+}
+OF_A_TENTH = {"jets": "today-lru"}  # Forebay with a tenth of the memory that this loader takes
+
 
 def load() -> str:
     """How busy the machine is."""
@@ -58,6 +80,8 @@ def load() -> str:
 def at_most(recipe: training.Recipe, arguments: list[str]) -> float:
     """Seconds that a recipe takes, if every run lasts as long as it may: imports, set-up and validation with it, then fb.diagnose."""
     args = training.arguments(recipe).parse_args(arguments)
+    if args.no_network:
+        return len(args.loaders) * args.seeds * (2 * args.max_seconds + OTHERWISE_SECONDS)
     return len(args.loaders) * (args.seeds * (args.max_seconds + OTHERWISE_SECONDS) + 3 * DIAGNOSE_SECONDS + OTHERWISE_SECONDS)
 
 
@@ -90,7 +114,18 @@ def recipe_of(name: str) -> training.Recipe:
 
 def arguments_of(name: str, scale: str, more: list[str]) -> list[str]:
     """Of train.py."""
-    return ["--scale", scale, *SIZES[scale][name].split(), *more]
+    size = f"{ALONE} {SIZES_ALONE[scale][name]}" if "--no-network" in more else SIZES[scale][name]
+    return ["--scale", scale, *size.split(), *(word for word in more if word != "--no-network")]
+
+
+def heading(name: str, folder: pathlib.Path, arguments: list[str], before: str) -> str:
+    """The command, its data, when and where it ran."""
+    bytes_of = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    where = re.sub(r"(Linux [0-9.]+).*", r"\1", machine())
+    return (
+        f"`python recipes/{name}/train.py {' '.join(arguments)}`, {bytes_of / 1e6:,.0f} MB of data. {datetime.date.today()}, commit {commit()}, {where}; "
+        f"load average (5 minutes) {before} before, {load()} after."
+    )
 
 
 def section(name: str, scale: str, more: list[str]) -> Iterator[str]:
@@ -99,10 +134,7 @@ def section(name: str, scale: str, more: list[str]) -> Iterator[str]:
     folder = training.prepare(recipe, arguments)[1]
     picture = f"docs/img/loss-{name}.png"
     results = training.main(recipe, [*arguments, "--picture", str(ROOT / picture)])
-    bytes_of = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    where = re.sub(r"(Linux [0-9.]+).*", r"\1", machine())
-    head = f"`python recipes/{name}/train.py {' '.join(arguments)}`, {bytes_of / 1e6:,.0f} MB of data. {datetime.date.today()}, commit {commit()}, {where}; "
-    head += f"load average (5 minutes) {before} before, {load()} after."
+    head = heading(name, folder, arguments, before)
     said = "\n".join(f"* {line}" for line in contest.verdict(recipe, results))
     drawn = f"![Loss over wall time, {name}: a line a run](../{picture})"
     recipe = dataclasses.replace(recipe, target=training.arguments(recipe).parse_args(arguments).target)
@@ -115,22 +147,47 @@ def section(name: str, scale: str, more: list[str]) -> Iterator[str]:
     yield f"{page(found)}\n{limits_table(found)}\n"
 
 
+def alone(name: str, scale: str, more: list[str]) -> Iterator[str]:
+    """What results.md says of a recipe's loaders alone."""
+    recipe, before, arguments = recipe_of(name), load(), arguments_of(name, scale, more)
+    folder = training.prepare(recipe, arguments)[1]
+    results = training.main(recipe, arguments)
+    if name in OF_A_TENTH:
+        results += of_a_tenth(recipe, arguments, [r for r in results if r.loader == OF_A_TENTH[name]])
+    said = [f"## {name}, loaders alone", heading(name, folder, arguments, before), contest.markdown(results)]
+    yield "\n\n".join(said) + "\n"
+    if name == "leak":
+        for words, evaluated in evaluation_speed.tables():
+            said += [f"Evaluation of gzipped recordings {words}: `python recipes/leak/evaluation_speed.py`.", contest.markdown(evaluated)]
+        yield "\n\n".join(said) + "\n"
+
+
+def of_a_tenth(recipe: training.Recipe, arguments: list[str], theirs: list[training.Loading]) -> list[training.Loading]:
+    """Forebay with a tenth of another loader's memory."""
+    memory = f"{contest.median(r.memory_bytes for r in theirs) / 10 / 2**20:.0f}MiB"
+    ours = training.main(recipe, [*arguments, "--loaders", training.OURS, "--memory", memory])
+    return [dataclasses.replace(r, loader=f"forebay, {memory}, a tenth of {theirs[0].loader}") for r in ours]
+
+
 def keep(sections: dict[str, str]) -> None:
     """Into results.md, in place of what was said of the same recipes before."""
     path = ROOT / "recipes" / "results.md"
-    old = {name: text for text, name in re.findall(r"^(## (\w+)\n.*?)(?=^## |\Z)", path.read_text(), re.M | re.S)} if path.exists() else {}
+    old = {name: text for text, name in re.findall(r"^(## ([^\n]+)\n.*?)(?=^## |\Z)", path.read_text(), re.M | re.S)} if path.exists() else {}
     kept = {**old, **sections}
-    path.write_text("\n".join([HEAD, *(kept[name].rstrip() + "\n" for name in SIZES["medium"] if name in kept)]))
+    names = [name + ending for ending in ("", ", loaders alone") for name in SIZES["medium"]]
+    path.write_text("\n".join([HEAD, *(kept[name].rstrip() + "\n" for name in names if name in kept)]))
 
 
 HEAD = """# Results
 
 What `make recipes-bench` measured: networks trained from files to scores, each run in a process of its own with an empty index cache, medians
 over seeds. `today…` are the loaders that a system's owner has, `expert` is what somebody writes who knows NumPy, pyarrow and h5py well, in the
-training process and without reading ahead ([recipes](README.md)). CPU (seconds of CPU time a second) and memory (its peak, as what grew since the
+training process, reading ahead ([recipes](README.md)). CPU (seconds of CPU time a second) and memory (its peak, as what grew since the
 loader was made) are of loader and network together, *waiting* is the share of training inside `next()`, and *to target* has set-up in it. The
-second table is `--diagnose`, all loaders in one process: the step on one cached batch, the loader alone, both together. Loaders alone, at larger
-sizes: [speed](../docs/speed.md).
+second table is `--diagnose`, all loaders in one process: the step on one cached batch, the loader alone, both together.
+
+*Loaders alone*, below them, are in processes of their own, too: samples/s of the first epoch, or of as much of it as there was time for, with set-up in
+it, then of what follows, epoch after epoch, and how many times as many Forebay gives; CPU and memory are of both. At larger sizes: [speed](../docs/speed.md).
 """
 
 
@@ -139,14 +196,14 @@ def main() -> None:
     parser.add_argument("recipes", nargs="*", choices=[[], *SIZES["medium"]], help="by default all five")
     parser.add_argument("--scale", choices=SIZES, default="medium")
     args, more = parser.parse_known_args()  # what it does not know is train.py's
-    names = args.recipes or list(SIZES["medium"])
+    names, without = args.recipes or list(SIZES["medium"]), "--no-network" in more
     for name in names:
         seconds = at_most(recipe_of(name), arguments_of(name, args.scale, more))
         print(f"{name}: {seconds / 60:.0f} minutes at most by a rough sum, and the data where they are not there", flush=True)
     for name in names:
         print(f"\n{name}", flush=True)
-        for said in section(name, args.scale, more):
-            keep({name: said})
+        for said in (alone if without else section)(name, args.scale, more):
+            keep({f"{name}, loaders alone" if without else name: said})
 
 
 if __name__ == "__main__":

@@ -21,34 +21,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from recipes.training import Recipe, Result
+    from recipes.training import Loading, Recipe, Result
 
 COLOURS = {"today": "#9aa4b2", "expert": "#c8553d", "forebay": "#1f77b4", "forebay-in-order": "#9ecae9"}
 OTHERS = ("#d0a04c", "#8c6bb1", "#74a57f")
 
 
-def race(recipe: Recipe, argv: Sequence[str], loaders: Sequence[str], seeds: Iterable[int]) -> list[Result]:
-    """All loaders with all seeds, the arguments of the command otherwise."""
-    runs, program = [(seed, loader) for seed in seeds for loader in loaders], pathlib.Path(__file__).parent / recipe.name / "train.py"
-    results = []
+def race(command: Callable[[str, int], list[Any]], loaders: Sequence[str], seeds: Iterable[int]) -> list[Result] | list[Loading]:
+    """All loaders with all seeds; `command` gives the program that runs one of each, and its arguments."""
+    runs, results = [(seed, loader) for seed in seeds for loader in loaders], []
     for seed, loader in runs:
         print(f"run {len(results) + 1} of {len(runs)}: {loader}, seed {seed}", end="", file=sys.stderr, flush=True)
         began = time.perf_counter()
         with tempfile.TemporaryDirectory() as own:
             out = pathlib.Path(own, "result.json")
-            command = [sys.executable, str(program), *argv, "--alone", loader, "--seed", str(seed), "--seeds", "1", "--json", str(out)]
-            done = subprocess.run(command, env={**os.environ, "FOREBAY_CACHE": own}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            words = [sys.executable, *map(str, command(loader, seed)), "--json", str(out)]
+            done = subprocess.run(words, env={**os.environ, "FOREBAY_CACHE": own}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             if done.returncode:
-                raise SystemExit(f"\n{recipe.name} with the loader {loader!r} and seed {seed} ended with status {done.returncode}:\n{done.stdout}")
+                name = pathlib.Path(words[1]).parent.name
+                raise SystemExit(f"\n{name} with the loader {loader!r} and seed {seed} ended with status {done.returncode}:\n{done.stdout}")
             results.append(read(json.loads(out.read_text())[0]))
         print("\n".join([f", {time.perf_counter() - began:.0f} s", *done.stdout.strip().splitlines()]), file=sys.stderr)
     return results
 
 
-def read(of: dict[str, Any]) -> Result:
+def read(of: dict[str, Any]) -> Result | Loading:
     """A result out of the JSON that a run wrote."""
-    from recipes.training import Point, Result
+    from recipes.training import Loading, Point, Result
 
+    if "scores" not in of:
+        return Loading(**of)
     return Result(**{**of, "points": [Point(**point) for point in of["points"]], "curve": [tuple(step) for step in of["curve"]]})
 
 
@@ -91,7 +93,7 @@ def median(values: Iterable[float | None]) -> float | None:
     return None if math.isinf(middle) else middle
 
 
-def percentile(result: Result, share: float) -> float:
+def percentile(result: Result | Loading, share: float) -> float:
     """Milliseconds of next(), without the first, which is part of getting ready."""
     return 1e3 * float(np.percentile(result.next_seconds[1:] or result.next_seconds or [0.0], share))
 
@@ -110,6 +112,13 @@ COLUMNS: dict[str, tuple[Callable[[Result], float | None], str, str]] = {
 }
 
 
+ALONE: dict[str, tuple[Callable[[Loading], float], str, str]] = {
+    "samples/s, first epoch": (lambda r: r.first_samples_per_second, "{:,.0f}", ""),
+    "samples/s, then": (lambda r: r.samples_per_second, "{:,.0f}", ""),
+    **{name: COLUMNS[name] for name in ("next p50", "next p99", "CPU", "memory")},
+}
+
+
 def cell(values: list[float | None], form: str, unit: str) -> str:
     """The median, and half the distance between the least and the most; how many there are, where some are not."""
     middle, there = median(values), [value for value in values if value is not None]
@@ -121,11 +130,29 @@ def cell(values: list[float | None], form: str, unit: str) -> str:
 
 def cells(results: list[Result]) -> list[list[str]]:
     """The table: a header, and a row of medians over seeds with their spread for every loader."""
+    from recipes.training import Loading
+
+    if isinstance(results[0], Loading):
+        return cells_alone(results)
     names = list(results[0].scores)
     rows = [["loader", *COLUMNS, *names]]
     for loader, of in by_loader(results).items():
         columns = [cell(list(map(value, of)), form, unit) for value, form, unit in COLUMNS.values()]
         rows.append([loader, *columns, *[cell([result.scores[name] for result in of], "{:.4f}", "") for name in names]])
+    return rows
+
+
+def cells_alone(results: list[Loading]) -> list[list[str]]:
+    """The same of loaders alone: after a rate of theirs, how many times as many Forebay gives."""
+    by = by_loader(results)
+    rows = [["loader"], *([loader] for loader in by)]
+    for name, (value, form, unit) in ALONE.items():
+        beside = "forebay" in by and name.startswith("samples/s")
+        rows[0] += [name, "Forebay's"] if beside else [name]
+        for row, (loader, of) in zip(rows[1:], by.items()):
+            row.append(cell(list(map(value, of)), form, unit))
+            if beside:
+                row.append("" if loader == "forebay" else f"{median(map(value, by['forebay'])) / median(map(value, of)):,.1f} ×")
     return rows
 
 

@@ -7,6 +7,7 @@ precision, accumulation, compile, checkpoints, and resuming in the middle of an 
     python recipes/jets/train.py --today               # the owner's loader; same network, seed and data
     python recipes/jets/train.py --both --seeds 3      # one after the other over seeds, each in a process of its own: a table and a picture
     python recipes/jets/train.py --diagnose            # first: is the loader the limit?
+    python recipes/jets/train.py --both --no-network   # the loaders alone
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
+import itertools
 import json
 import logging
 import math
@@ -22,7 +24,7 @@ import shutil
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import lightning
@@ -38,6 +40,7 @@ from recipes.meter import Meter
 OURS, IN_ORDER = "forebay", "forebay-in-order"
 RECIPES = pathlib.Path(__file__).parent
 SCALES = ("small", "medium", "bench", "full")
+LOAD_SECONDS = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,6 +176,40 @@ class Result:
     def waited(self) -> float:
         """Share of the seconds inside next()."""
         return sum(self.next_seconds) / self.seconds
+
+
+@dataclasses.dataclass
+class Loading:
+    """What came of a loader alone.
+
+    `first_seconds` and `first_samples` are of the first epoch, or of as much of it as there was time for, from before the loader was made. The others are of
+    what came after it, epoch after epoch; `cpu_seconds` and `memory_bytes` are of both, workers with them.
+    """
+
+    loader: str
+    seed: int
+    first_seconds: float
+    first_samples: int
+    seconds: float
+    samples: int
+    next_seconds: list[float]
+    cpu_seconds: float
+    memory_bytes: int
+
+    @property
+    def first_samples_per_second(self) -> float:
+        """Of the first epoch, set-up included."""
+        return self.first_samples / self.first_seconds
+
+    @property
+    def samples_per_second(self) -> float:
+        """After it."""
+        return self.samples / self.seconds
+
+    @property
+    def cores(self) -> float:
+        """Seconds of CPU time a second."""
+        return self.cpu_seconds / (self.first_seconds + self.seconds)
 
 
 def size_of(batch: Any) -> int:
@@ -351,6 +388,40 @@ def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: 
     )  # fmt: skip
 
 
+def taken(batches: Iterator[Any], seconds: float, use: Callable[[Any], Any]) -> tuple[int, list[float]]:
+    """Take batches until there are no more or the time is up: the samples, and what every next() took."""
+    samples, nexts, end = 0, [], time.perf_counter() + seconds
+    while (began := time.perf_counter()) < end and (batch := next(batches, None)) is not None:
+        nexts.append(time.perf_counter() - began)
+        samples += size_of(batch)
+        use(batch)
+    return samples, nexts
+
+
+def paced(name: str, seed: int, make: Callable[[], Iterable[Any]], seconds: float, use: Callable[[Any], Any] = lambda batch: None) -> Loading:
+    """Take the batches of a loader for an epoch, `seconds` at most, and for `seconds` after that."""
+    with Meter() as meter:
+        began = time.perf_counter()
+        data = make()
+        epoch = iter(data)
+        first, _ = taken(epoch, seconds, use)
+        if not first:
+            raise SystemExit(f"{name}: an epoch has no batch of this size")
+        steady = time.perf_counter()
+        samples, nexts = taken(itertools.chain(epoch, itertools.chain.from_iterable(itertools.repeat(data))), seconds, use)
+        end = time.perf_counter()
+    if isinstance(data, fb.Loader):
+        data.close()
+    return Loading(name, seed, steady - began, first, end - steady, samples, nexts, meter.cpu_seconds, meter.memory_bytes)
+
+
+def load(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: str = OURS, seed: int = 0) -> Loading:
+    """Take batches, in host memory, and train nothing."""
+    lightning.seed_everything(seed, verbose=False)  # which today's loaders draw from
+    args = argparse.Namespace(**{**vars(args), "seed": seed, "device": "cpu"})
+    return paced(loader, seed, lambda: make(recipe, folder, args, loader), args.max_seconds or LOAD_SECONDS)
+
+
 def diagnose(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: str) -> fb.Diagnosis:
     """Step alone, loader alone, both together: printed, and as a page in the data's folder, beside that of Forebay's report."""
     lightning.seed_everything(args.seed, verbose=False)
@@ -404,7 +475,9 @@ def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     add("--checkpoints", type=pathlib.Path, help="folder for Lightning's checkpoints, which hold the place in the data too; the last is end.ckpt")
     add("--checkpoint-every", type=count, default=100, help="batches")
     add("--resume", help="a checkpoint to go on from, in the middle of an epoch too")
-    add("--diagnose", action="store_true", help="measure what limits training with each loader instead: fb.diagnose, and pages in the data's folder")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--diagnose", action="store_true", help="measure what limits training with each loader: fb.diagnose, and pages in the data's folder")
+    instead.add_argument("--no-network", action="store_true", help=f"the loaders alone: an epoch, --max-seconds ({LOAD_SECONDS}) at most, and as long after it")
     add("--seconds", type=float, default=5, help="of each measurement of --diagnose")
     add("--report", action="store_true", help="print the loader's report")
     add("--progress", action="store_true", help="Lightning's progress bar")
@@ -460,8 +533,8 @@ def prepare(recipe: Recipe, argv: list[str] | None) -> tuple[argparse.Namespace,
     return args, folder, loaders
 
 
-def main(recipe: Recipe, argv: list[str] | None = None) -> list[Result]:
-    """The command: train, and say what came of it."""
+def main(recipe: Recipe, argv: list[str] | None = None) -> list[Result] | list[Loading]:
+    """The command: train, or only load, and say what came of it."""
     from recipes import contest
 
     argv = sys.argv[1:] if argv is None else argv
@@ -472,14 +545,19 @@ def main(recipe: Recipe, argv: list[str] | None = None) -> list[Result]:
             diagnose(recipe, folder, args, loader)
         return []
     if len(loaders) * args.seeds == 1:
-        results = [run(recipe, folder, args, loaders[0], args.seed)]
+        results = [(load if args.no_network else run)(recipe, folder, args, loaders[0], args.seed)]
     else:
-        results = contest.race(recipe, argv, loaders, range(args.seed, args.seed + args.seeds))
+        program = RECIPES / recipe.name / "train.py"
+        results = contest.race(
+            lambda loader, seed: [program, *argv, "--alone", loader, "--seed", seed, "--seeds", 1], loaders, range(args.seed, args.seed + args.seeds)
+        )
     if args.json:
         args.json.write_text(json.dumps([dataclasses.asdict(result) for result in results]))
     if args.alone:
         return results
     print(contest.table(results))
+    if args.no_network:
+        return results
     print("\n" + "\n".join(contest.verdict(recipe, results)))
     if args.picture or len(loaders) > 1:
         path = args.picture or folder / "loss.png"

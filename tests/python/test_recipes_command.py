@@ -154,6 +154,40 @@ def test_a_benchmark_has_an_experts_loader_beside_the_owners_and_an_end(name, be
             assert runs * args.max_seconds < bench.at_most(recipe, arguments) < runs * (args.max_seconds + 60)
 
 
+@pytest.mark.parametrize("name", NAMES[:5])
+def test_loaders_alone_are_measured_over_runs(name, bench):
+    for scale in bench.SIZES:
+        recipe, arguments = bench.recipe_of(name), bench.arguments_of(name, scale, ["--no-network", "--seeds", "4"])
+        args = training.arguments(recipe).parse_args(arguments)
+        assert arguments.count("--no-network") == 1 and args.no_network and {"expert", "forebay"} <= set(args.loaders) and args.max_seconds and args.seeds == 4
+        assert bench.at_most(recipe, arguments) > 2 * len(args.loaders) * args.seeds * args.max_seconds
+
+
+def test_forebay_runs_with_a_tenth_of_another_loaders_memory(bench, monkeypatch):
+    asked, run = [], training.Loading("today-lru", 0, 1.0, 10, 1.0, 10, [0.1], 1.0, 500 << 20)
+
+    def main(recipe, arguments):
+        asked.append(training.arguments(recipe).parse_args(arguments))
+        return [dataclasses.replace(run, loader="forebay", seed=seed) for seed in range(2)]
+
+    monkeypatch.setattr(training, "main", main)
+    arguments = bench.arguments_of("jets", "medium", ["--no-network"])
+    found = bench.of_a_tenth(bench.recipe_of("jets"), arguments, [run, dataclasses.replace(run, memory_bytes=700 << 20)])
+    assert [of.loader for of in found] == ["forebay, 60MiB, a tenth of today-lru"] * 2
+    assert asked[0].loaders == ["forebay"] and asked[0].memory == "60MiB" and asked[0].no_network
+
+
+def test_results_of_loaders_alone_stand_beside_those_of_training(bench, tmp_path, monkeypatch):
+    monkeypatch.setattr(bench, "ROOT", tmp_path)
+    (tmp_path / "recipes").mkdir()
+    bench.keep({"leak": "## leak\n\nof training\n"})
+    bench.keep({"jets, loaders alone": "## jets, loaders alone\n\nalone\n", "leak, loaders alone": "## leak, loaders alone\n\nold\n"})
+    bench.keep({"leak, loaders alone": "## leak, loaders alone\n\nnew\n"})
+    said = (tmp_path / "recipes/results.md").read_text()
+    assert re.findall(r"^## .*", said, re.M) == ["## leak", "## jets, loaders alone", "## leak, loaders alone"]
+    assert "of training" in said and "new" in said and "old" not in said
+
+
 def test_a_caption_says_the_target_the_limits_and_how_scores_are_compared(bench):
     run = training.Result("today", 0, [], [], {"auc": 0.8}, {}, 1.0, 2.0, 0.0, 1.0, 10, [], 1.0, 1, None)
     runs = [run, dataclasses.replace(run, seed=1), dataclasses.replace(run, loader="forebay")]

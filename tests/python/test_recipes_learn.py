@@ -128,6 +128,20 @@ def test_the_table_has_medians_over_seeds_with_their_spread():
     assert contest.table(runs).splitlines()[2].startswith("today")
 
 
+def test_the_table_of_loaders_alone_has_forebays_ratio_beside_each_rate():
+    contest, training = (importlib.import_module(f"recipes.{name}") for name in ("contest", "training"))
+    runs = [
+        training.Loading(loader, seed, 2.0, samples, 1.0 + seed, 10 * samples, [0.1, 0.003, 0.003], 6.0, 1 << 20)
+        for seed in range(2)
+        for loader, samples in (("today", 4), ("forebay", 40_000))
+    ]
+    head, today, forebay = contest.cells(runs)
+    assert head == ["loader", "samples/s, first epoch", "Forebay's", "samples/s, then", "Forebay's", "next p50", "next p99", "CPU", "memory"]
+    assert today == ["today", "2 ±0", "10,000.0 ×", "30 ±10", "10,000.0 ×", "3.00 ±0.00 ms", "3.0 ±0.0 ms", "1.75 ±0.25 cores", "1 ±0 MiB"]
+    assert forebay[1:5] == ["20,000 ±0", "", "300,000 ±100,000", ""]
+    assert "Forebay's" not in contest.cells(runs[:1])[0]
+
+
 @pytest.mark.parametrize(("freedom", "value"), [(1, 12.706), (4, 2.776), (10, 2.228), (1e4, 1.960)])
 def test_quantiles_of_students_t(freedom, value):
     assert importlib.import_module("recipes.contest").quantile(0.975, freedom) == pytest.approx(value, abs=2e-3)

@@ -178,6 +178,56 @@ def test_loaders_race_in_processes_of_their_own(trained, tmp_path, capsys):
         trained("leak", "--both", "--resume", "end.ckpt")
 
 
+@pytest.mark.parametrize("name", SMALL)
+def test_a_loader_is_measured_alone(trained, name, tmp_path, monkeypatch):
+    monkeypatch.setattr("recipes.training.LOAD_SECONDS", 0.2)
+    monkeypatch.setattr("recipes.training.run", None)
+    out = tmp_path / "results.json"
+    for loader in ("today", "forebay"):
+        trained(name, "--no-network", "--loaders", loader, "--json", str(out))
+        (result,) = json.loads(out.read_text())
+        assert result["loader"] == loader and result["first_samples"] >= 16 and result["samples"] >= 16
+        assert result["first_seconds"] > 0 and result["seconds"] >= 0.2 and result["cpu_seconds"] > 0 and result["memory_bytes"] >= 0
+
+
+def test_a_first_epoch_has_set_up_in_it_and_what_follows_goes_on_epoch_after_epoch():
+    training, used, made = importlib.import_module("recipes.training"), [], []
+
+    class Batches:
+        def __iter__(self):
+            made.append(time.perf_counter())
+            for size in (4, 4, 2):
+                time.sleep(0.01)
+                yield {"x": range(size)}
+
+    def make():
+        time.sleep(0.3)
+        return Batches()
+
+    result = training.paced("a", 0, make, 0.2, used.append)
+    assert result.first_samples == 10 and 0.3 < result.first_seconds and result.seconds >= 0.2
+    assert result.samples == sum(len(batch["x"]) for batch in used) - 10 and len(result.next_seconds) == len(used) - 3 and len(made) > 2
+    short = training.paced("a", 0, Batches, 0.005)  # the time is up before the first epoch is
+    assert short.first_samples == short.samples == 4
+    with pytest.raises(SystemExit, match="no batch"):
+        training.paced("a", 0, list, 0.1)
+
+
+def test_the_pace_of_evaluation_is_that_of_recordings(trained, tmp_path, monkeypatch):
+    speed, generate = (importlib.import_module(f"recipes.leak.{name}") for name in ("evaluation_speed", "generate"))
+    monkeypatch.setitem(generate.SCALES, "bench", SMALL["leak"])
+    out, scored = tmp_path / "out.json", []
+    monkeypatch.setattr(speed.evaluate.Scores, "add", lambda self, predict, batch, add=speed.evaluate.Scores.add: scored.append(add(self, predict, batch)))
+    for way in speed.WAYS:
+        for network in ([], ["--network"]):
+            scored.clear()
+            speed.main(["--data", str(tmp_path / "data"), "--seconds", "0.2", "--device", "cpu", "--alone", way, "--json", str(out), *network])
+            (result,) = json.loads(out.read_text())
+            assert result["first_samples"] == 6 and result["samples"] and bool(scored) == bool(network)
+    with h5py.File(tmp_path / "data/val.h5") as file:
+        assert file["segments_mel"].compression == "gzip" and len(file["labels"]) == 6
+
+
 def test_what_limits_training_is_measured_with_any_loader(trained, tmp_path, capsys):
     folder = trained("leak", "--diagnose", "--loaders", "today", "forebay", "--seconds", "0.5")
     said = capsys.readouterr().out

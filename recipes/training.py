@@ -325,9 +325,10 @@ def network_of(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace) -
 
 def make(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: str) -> Any:
     """The training data by a loader."""
-    if loader == OURS:
-        return recipe.data("train", folder, args, seed=args.seed, **on_device(args))
-    return recipe.data("train", folder, args, shuffle=False, **on_device(args)) if loader == IN_ORDER else recipe.loaders[loader](folder, args)
+    if loader not in (OURS, IN_ORDER):
+        return recipe.loaders[loader](folder, args)
+    order = {"seed": args.seed} if loader == OURS else {"shuffle": False}
+    return recipe.data("train", folder, args, **order, **on_device(args), **dict(args.set))
 
 
 def trainer_of(args: argparse.Namespace, **options: Any) -> lightning.Trainer:
@@ -444,6 +445,14 @@ def count(text: str) -> int:
     return int(text)
 
 
+def setting(text: str) -> tuple[str, Any]:
+    """An argument NAME=VALUE."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, int(value) if value.isdecimal() else value
+
+
 def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     """What every train.py takes."""
     parser = argparse.ArgumentParser(description=f"Train the recipe {recipe.name!r}.")
@@ -465,6 +474,7 @@ def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     add("--target", type=float, default=recipe.target, help="a score to reach: the seconds that takes are measured, set-up with them")
     add("--learning-rate", type=float, default=defaults["learning_rate"])
     add("--memory", default=defaults["memory"], help="the loader's budget")
+    add("--set", type=setting, nargs="+", default=[], metavar="NAME=VALUE", help="other options of Forebay's loader: threads=1 streams=1")
     add("--workers", type=int, default=0, help="of the other loaders")
     add("--torch-threads", type=int, help="for the network on a CPU; the loaders' are theirs")
     add("--device", default="auto", help="as Lightning's accelerator: auto, cpu, gpu, …")

@@ -17,7 +17,7 @@ import numpy as np
 
 LABELS = ("leak", "no_leak", "pump", "street")
 SCALES = {
-    "small": dict(files=60, long=7, short=3, mels=32, frames=1),
+    "small": dict(files=160, long=7, short=3, mels=32, frames=1),
     "medium": dict(files=800, long=20, short=3, mels=32, frames=1),
     "bench": dict(files=7_913, long=79, short=3, mels=32, frames=1),
     "full": dict(files=79_130, long=79, short=3, mels=64, frames=4),

@@ -13,7 +13,6 @@ from recipes import training
 from recipes.leak import baseline, evaluate, expert, generate, loader
 
 FACTOR = 8
-SCALES = {**generate.SCALES, "small": {**generate.SCALES["small"], "files": 160}}
 
 
 class Network(nn.Module):
@@ -79,7 +78,7 @@ def loss(network, batch):
 
 
 RECIPE = training.Recipe(
-    name="leak", generate=lambda folder, scale: generate.generate(folder, **SCALES[scale]), data=data,
+    name="leak", generate=lambda folder, scale: generate.generate(folder, **generate.SCALES[scale]), data=data,
     loaders={"today": today, "today-ram": lambda folder, args: today(folder, args, in_memory=True), "expert": experts},
     network=lambda folder, args: Network(), predict=lambda network, batch: network(segments_of(batch)), loss=loss,
     truth=lambda batch: nn.functional.one_hot(labels_of(batch), len(generate.LABELS)), constant=training.of_classes,

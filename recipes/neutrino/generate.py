@@ -19,7 +19,7 @@ import pandas as pd
 
 STRINGS, DOMS = 86, 60  # 5,160 sensors
 SCALES = {
-    "small": dict(files=4, events=200, longest=3_000, row_group=20_000),
+    "small": dict(files=4, events=2_500, longest=2_000, row_group=100_000, drift=0.9),
     "medium": dict(files=8, events=1_500, longest=5_000, row_group=1_000_000, drift=0.9),
     "bench": dict(files=20, events=20_000, longest=178_000, row_group=1_000_000),
     "full": dict(files=660, events=200_000, longest=178_000, row_group=1_000_000),

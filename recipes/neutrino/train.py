@@ -13,7 +13,6 @@ from recipes import training
 from recipes.neutrino import baseline, evaluate, expert, generate, loader
 
 MAX_DOMS, FIRST_PULSES = 64, 4
-SCALES = {**generate.SCALES, "small": dict(files=4, events=2_500, longest=2_000, row_group=100_000, drift=0.9)}
 
 
 class Network(nn.Module):
@@ -86,7 +85,7 @@ def loss(network, batch):
 
 
 RECIPE = training.Recipe(
-    name="neutrino", generate=lambda folder, scale: generate.generate(folder, **SCALES[scale]), data=data,
+    name="neutrino", generate=lambda folder, scale: generate.generate(folder, **generate.SCALES[scale]), data=data,
     loaders={
         "today": today,
         "today-by-file": lambda folder, args: today(folder, args, "file"),

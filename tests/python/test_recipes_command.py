@@ -171,10 +171,22 @@ def test_forebay_runs_with_a_tenth_of_another_loaders_memory(bench, monkeypatch)
         return [dataclasses.replace(run, loader="forebay", seed=seed) for seed in range(2)]
 
     monkeypatch.setattr(training, "main", main)
-    arguments = bench.arguments_of("jets", "medium", ["--no-network"])
-    found = bench.of_a_tenth(bench.recipe_of("jets"), arguments, [run, dataclasses.replace(run, memory_bytes=700 << 20)])
-    assert [of.loader for of in found] == ["forebay, 60MiB, a tenth of today-lru"] * 2
+    arguments = [*bench.arguments_of("jets", "medium", ["--no-network"]), *bench.OF_A_TENTH["jets"][1].split()]
+    name, found = bench.of_a_tenth(bench.recipe_of("jets"), arguments, [run, dataclasses.replace(run, memory_bytes=700 << 20)])
+    assert name == "forebay, 60MiB" and [of.loader for of in found] == [name] * 2
     assert asked[0].loaders == ["forebay"] and asked[0].memory == "60MiB" and asked[0].no_network
+    assert asked[0].set == [("threads", 1), ("streams", 1), ("superbatch", 2000)]
+
+
+def test_options_of_forebays_loader_are_set(recipe, tmp_path):
+    asked = {}
+    noted = dataclasses.replace(recipe, data=lambda part, folder, args, **options: asked.update(options), loaders={"today": lambda folder, args: "theirs"})
+    args = training.arguments(noted).parse_args(["--device", "cpu", "--seed", "3", "--set", "streams=2", "io=mmap"])
+    training.make(noted, tmp_path, args, "forebay")
+    assert asked == {"seed": 3, "streams": 2, "io": "mmap"}
+    assert training.make(noted, tmp_path, args, "today") == "theirs"
+    with pytest.raises(SystemExit):
+        training.arguments(noted).parse_args(["--set", "streams"])
 
 
 def test_results_of_loaders_alone_stand_beside_those_of_training(bench, tmp_path, monkeypatch):

@@ -38,12 +38,15 @@ def joined(parts: list[Any]) -> Any:
 def ahead(items: Iterable[Any], n: int) -> Iterator[Any]:
     """The items, of which a thread makes n before they are asked for."""
     items, end = iter(items), object()
-    with ThreadPoolExecutor(1) as thread:
+    thread = ThreadPoolExecutor(1)
+    try:
         coming = collections.deque(thread.submit(next, items, end) for _ in range(n))
         while (item := coming.popleft().result()) is not end:
             coming.append(thread.submit(next, items, end))
             yield item
             del item  # a lot, before the next one is waited for
+    finally:
+        thread.shutdown(cancel_futures=True)
 
 
 class Expert:

@@ -409,8 +409,9 @@ def paced(name: str, seed: int, make: Callable[[], Iterable[Any]], seconds: floa
         if not first:
             raise SystemExit(f"{name}: an epoch has no batch of this size")
         steady = time.perf_counter()
-        samples, nexts = taken(itertools.chain(epoch, itertools.chain.from_iterable(itertools.repeat(data))), seconds, use)
-        end = time.perf_counter()
+        then = itertools.chain(epoch, itertools.chain.from_iterable(itertools.repeat(data)))
+        samples, nexts = taken(then, seconds, use)
+        end = time.perf_counter()  # before the iterator goes, which joins a loader's processes and threads
     if isinstance(data, fb.Loader):
         data.close()
     return Loading(name, seed, steady - began, first, end - steady, samples, nexts, meter.cpu_seconds, meter.memory_bytes)
@@ -487,7 +488,7 @@ def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     add("--resume", help="a checkpoint to go on from, in the middle of an epoch too")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--diagnose", action="store_true", help="measure what limits training with each loader: fb.diagnose, and pages in the data's folder")
-    instead.add_argument("--no-network", action="store_true", help=f"the loaders alone: an epoch, --max-seconds ({LOAD_SECONDS}) at most, and as long after it")
+    instead.add_argument("--no-network", action="store_true", help=f"the loaders alone: an epoch, --max-seconds ({LOAD_SECONDS}) at most, and as many seconds more")
     add("--seconds", type=float, default=5, help="of each measurement of --diagnose")
     add("--report", action="store_true", help="print the loader's report")
     add("--progress", action="store_true", help="Lightning's progress bar")

@@ -1,8 +1,9 @@
 """How many recordings of gzipped files are evaluated in a second, by a loop file by file as today and with Forebay, without a network and with one:
-`python recipes/leak/evaluation_speed.py`. Each run is a process of its own (recipes/contest.py), the network has learnt nothing.
+`python recipes/leak/evaluation_speed.py`, two minutes. Each run is a process of its own (recipes/contest.py), the network has learnt nothing.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -19,18 +20,19 @@ from recipes.leak import evaluate, generate, train
 DATA = pathlib.Path(__file__).parent / "data-gzip"
 
 
-class Today:
-    """Epoch after epoch."""
+class Anew:
+    """Pass after pass, each from the files: an evaluation is one, and what Forebay has inflated for it would serve the next."""
 
-    def __init__(self, folder, args):
-        self.folder, self.args = folder, args
+    def __init__(self, way, args):
+        self.open, self.args = WAYS[way], args
 
     def __iter__(self):
-        return evaluate.today(self.folder, self.args)
+        with contextlib.closing(self.open(self.args.data, self.args)) as batches:
+            yield from batches
 
 
 WAYS = {
-    "today": Today,
+    "today": evaluate.today,
     "forebay": lambda folder, args: train.data(args.part, folder, args, shuffle=False),
     "forebay, packed": evaluate.packed,
 }
@@ -46,7 +48,7 @@ def measured(way, args):
             column.clear()
 
     with torch.no_grad():
-        return training.paced(way, 0, lambda: WAYS[way](args.data, args), args.seconds, judged if args.network else lambda batch: None)
+        return training.paced(way, 0, lambda: Anew(way, args), args.seconds, judged if args.network else lambda batch: None)
 
 
 def tables(argv=(), runs=3):
@@ -62,7 +64,7 @@ def main(argv=None):
     parser.add_argument("--part", choices=("val", "test"), default="val", help="of the data")
     parser.add_argument("--memory", default="512MiB", help="Forebay's budget")
     parser.add_argument("--seconds", type=float, default=5, help="of the first epoch at most, and of what follows it")
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--runs", type=training.count, default=3)
     parser.add_argument("--device", type=torch.device, default="cuda" if torch.cuda.is_available() else "cpu")
     for hidden in (dict(dest="alone", choices=WAYS), dict(dest="network", action="store_true"), dict(dest="json", type=pathlib.Path)):
         parser.add_argument(f"--{hidden['dest']}", help=argparse.SUPPRESS, **hidden)

@@ -104,13 +104,13 @@ uint64_t fby__loader_fixed_bytes(const fby_loader *l);
 /** What the minimum would be if every block stayed decoded. */
 uint64_t fby__loader_all_kept_bytes(const fby_loader *l);
 /** At most, of the values of samples whose rows are known, with so many batches in flight. */
-uint64_t fby__loader_flight_bytes(const fby__loader_sources *sources, uint32_t depth);
+uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth);
 /** Of how many average batches the minimum has room for lists and strings: of one, twice while its pieces are joined, and a quarter longer. */
 #define FBY__MINIMUM_VALUES 2.5
 /** What a batch of average lists and strings takes while it is put together. */
-uint64_t fby__loader_least_values_bytes(const fby__loader_sources *sources);
+uint64_t fby__loader_least_values_bytes(fby_loader *l);
 /** Lists and strings of the batches in flight: of average size, or as much as they may be where their lengths were measured. */
-uint64_t fby__loader_listed_values_bytes(const fby__loader_sources *sources);
+uint64_t fby__loader_listed_values_bytes(const fby_loader *l);
 /**
  * Room for what varies in size with the batch: all that batches in flight may take, where samples' rows are known, and a share of lists and strings.
  * What they take beyond it has to fit the rest of the budget (schedule_room.c).
@@ -219,7 +219,7 @@ fby_status fby__shared_join(fby_loader *l, fby_error *err);
 void fby__shared_leave(fby_loader *l); /* the cache is gone. One that did not join is fine */
 /** What is kept of a block that was offered, beside its memory. */
 size_t fby__shared_body_bytes(uint32_t n_panels);
-/** An entry has become ready: others may take what it holds, if that is all of its rows. */
+/** An entry has become ready: others may take what it holds, if that is all of its rows. Under the schedule's lock. */
 void fby__shared_offer_locked(fby__loader_engine *engine, fby__cache_entry *e);
 /**
  * A new entry, ready and with one pin, of what another loader holds. NULL: nobody has those rows, or they do not fit; for what is more than

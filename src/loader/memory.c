@@ -247,11 +247,11 @@ uint64_t fby__loader_all_kept_bytes(const fby_loader *l)
 }
 
 /* Of all sources at once. w: of each. */
-static uint64_t worst_of_all(const fby__loader_sources *sources, const fby__plan *plan, weights *w)
+static uint64_t worst_of_all(const fby_loader *l, const fby__plan *plan, weights *w)
 {
     uint64_t live = 0;
-    for (uint32_t i = 0; i < sources->n; i++)
-        live += sources->at[i].live_bytes = worst_live(&sources->at[i], fby__plan_source(plan, i), &w[i]);
+    for (uint32_t i = 0; i < l->sources.n; i++)
+        live += l->sources.at[i].live_bytes = worst_live(&l->sources.at[i], fby__plan_source(plan, i), &w[i]);
     return live;
 }
 
@@ -440,7 +440,7 @@ static uint64_t everything_bytes(const fby_loader *l)
 {
     return fby__loader_all_kept_bytes(l) + l->memory.flight_bytes - l->memory.least_flight_bytes + l->memory.shared_bytes +
            ((uint64_t)l->config.n_threads * 2 + 2) * fby__loader_job_bytes(&l->memory) + l->config.depth * l->memory.dense_batch_bytes +
-           fby__loader_listed_values_bytes(&l->sources);
+           fby__loader_listed_values_bytes(l);
 }
 
 /* The budget that was asked for; 0: none was. */
@@ -479,7 +479,7 @@ static uint64_t default_budget(const fby__loader_memory *m, const fby__loader_co
 
 uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan, weights *w)
 {
-    return minimum_of(l, plan, worst_of_all(&l->sources, plan, w));
+    return minimum_of(l, plan, worst_of_all(l, plan, w));
 }
 
 fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_error *err)
@@ -487,15 +487,15 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_er
     uint64_t limit;
     weights *w;
     fby__memory_limits_find("", &l->memory.limits);
-    l->memory.least_flight_bytes = fby__loader_flight_bytes(&l->sources, 2);
-    l->memory.flight_bytes = fby__loader_flight_bytes(&l->sources, l->config.depth);
-    l->memory.least_values_bytes = fby__loader_least_values_bytes(&l->sources);
+    l->memory.least_flight_bytes = fby__loader_flight_bytes(l, 2);
+    l->memory.flight_bytes = fby__loader_flight_bytes(l, l->config.depth);
+    l->memory.least_values_bytes = fby__loader_least_values_bytes(l);
     l->memory.everything_bytes = everything_bytes(l);
     FBY__TRY(asked_budget(&l->memory, opts, &limit, err));
     const uint64_t most = limit ? limit : fby__memory_most_bytes(&l->memory.limits, host_ranks(opts));
     if (!(w = fby__calloc(l->sources.n, sizeof *w)))
         return fby__fail_nomem(err, "the blocks' sizes");
-    l->memory.live_bytes = worst_of_all(&l->sources, l->plan, w);
+    l->memory.live_bytes = worst_of_all(l, l->plan, w);
     uint64_t minimum = l->memory.minimum_bytes = minimum_of(l, l->plan, l->memory.live_bytes);
     fby_status status = minimum > most ? fby__loader_refuse_budget(l, opts, most, minimum, w, err) : FBY_OK;
     if (fby__cancelled()) /* then the sums are of what is in no order */

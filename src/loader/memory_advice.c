@@ -28,8 +28,8 @@ static uint64_t trial_minimum(trial *t, uint64_t samples)
     }
     for (uint32_t i = 0; i < l->sources.n; i++)
         l->sources.at[i].densest_rows = 0;
-    l->memory.least_flight_bytes = fby__loader_flight_bytes(&l->sources, 2);
-    l->memory.least_values_bytes = fby__loader_least_values_bytes(&l->sources);
+    l->memory.least_flight_bytes = fby__loader_flight_bytes(l, 2);
+    l->memory.least_values_bytes = fby__loader_least_values_bytes(l);
     const uint64_t minimum = fby__loader_minimum(l, l->plan, t->w);
     fby__plan_destroy(l->plan);
     l->plan = own;

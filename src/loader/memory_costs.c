@@ -153,7 +153,7 @@ static fby_status costs_of(fby__loader_source *in, fby_error *err)
 }
 
 /* Scratch, which sources of one format share; and reads, of which a loader over one data set has too few to count. */
-static void cost_of_reading(const fby__loader_sources *sources, fby__loader_memory *m)
+static void cost_of_reading(fby__loader_sources *sources, fby__loader_memory *m)
 {
     for (uint32_t i = 0; i < sources->n; i++) {
         fby__loader_source *in = &sources->at[i];

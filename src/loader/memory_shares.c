@@ -95,7 +95,7 @@ uint64_t fby__loader_smooth_budget(const fby__loader_memory *m, const fby__loade
 void fby__loader_want(fby_loader *l)
 {
     fby__loader_memory *m = &l->memory;
-    const uint64_t listed = fby__loader_listed_values_bytes(&l->sources), job = fby__loader_job_bytes(m);
+    const uint64_t listed = fby__loader_listed_values_bytes(l), job = fby__loader_job_bytes(m);
     for (uint32_t i = 0; i < l->sources.n; i++)
         l->sources.at[i].live_rows = live_rows(&l->sources.at[i]);
     m->wanted = (fby__shares){.store_bytes = m->shared_bytes,
@@ -118,7 +118,7 @@ void fby__loader_share(fby_loader *l)
     m->direct_fit = fby__direct_fits(m, m->budget_bytes, &m->shares);
     while (l->config.depth > 2 && depth_bytes(m, l->config.depth) > m->shares.depth_bytes) {
         l->config.depth--;
-        m->flight_bytes = fby__loader_flight_bytes(&l->sources, l->config.depth);
+        m->flight_bytes = fby__loader_flight_bytes(l, l->config.depth);
     }
     m->max_jobs = 2 + (uint32_t)(m->shares.jobs_bytes / fby__max_u64(job, 1));
     m->shares.rest_bytes += m->shares.depth_bytes - depth_bytes(m, l->config.depth) + m->shares.jobs_bytes - (m->max_jobs - 2) * job;

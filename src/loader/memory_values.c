@@ -277,26 +277,26 @@ static uint64_t listed_values_bytes(const fby__loader_source *in)
 
 /* Of several sources, the most that batches would take if all of their samples were of one. */
 
-uint64_t fby__loader_flight_bytes(const fby__loader_sources *sources, uint32_t depth)
+uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth)
 {
     uint64_t most = 0;
-    for (uint32_t i = 0; i < sources->n; i++)
-        most = fby__max_u64(most, flight_bytes(&sources->at[i], depth));
+    for (uint32_t i = 0; i < l->sources.n; i++)
+        most = fby__max_u64(most, flight_bytes(&l->sources.at[i], depth));
     return most;
 }
 
-uint64_t fby__loader_least_values_bytes(const fby__loader_sources *sources)
+uint64_t fby__loader_least_values_bytes(fby_loader *l)
 {
     uint64_t most = 0;
-    for (uint32_t i = 0; i < sources->n; i++)
-        most = fby__max_u64(most, least_values_bytes(&sources->at[i]));
+    for (uint32_t i = 0; i < l->sources.n; i++)
+        most = fby__max_u64(most, least_values_bytes(&l->sources.at[i]));
     return most;
 }
 
-uint64_t fby__loader_listed_values_bytes(const fby__loader_sources *sources)
+uint64_t fby__loader_listed_values_bytes(const fby_loader *l)
 {
     uint64_t most = 0;
-    for (uint32_t i = 0; i < sources->n; i++)
-        most = fby__max_u64(most, listed_values_bytes(&sources->at[i]));
+    for (uint32_t i = 0; i < l->sources.n; i++)
+        most = fby__max_u64(most, listed_values_bytes(&l->sources.at[i]));
     return most;
 }

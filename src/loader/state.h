@@ -1,7 +1,8 @@
 /*
  * What a loader consists of, by owner: who may touch what, and under which lock. The functions are in internal.h.
  *
- *   config, outputs, memory, sources, plan  set once, when the loader is opened: any thread reads them; a source's counters are atomics
+ *   config, outputs, memory  set once, when the loader is opened, as sources, plan and mixing: any thread reads them; a source's counters are
+ *                            atomics
  *   engine                   account, pool, I/O, trace: each with locks or atomics of its own
  *   schedule                 blocks and batches under way, with their lock
  *   pump                     atomics between the consumer and the pump

@@ -171,11 +171,21 @@ def test_forebay_runs_with_a_tenth_of_another_loaders_memory(bench, monkeypatch)
         return [dataclasses.replace(run, loader="forebay", seed=seed) for seed in range(2)]
 
     monkeypatch.setattr(training, "main", main)
-    arguments = [*bench.arguments_of("jets", "medium", ["--no-network"]), *bench.OF_A_TENTH["jets"][1].split()]
-    name, found = bench.of_a_tenth(bench.recipe_of("jets"), arguments, [run, dataclasses.replace(run, memory_bytes=700 << 20)])
-    assert name == "forebay, 60MiB" and [of.loader for of in found] == [name] * 2
+    arguments, theirs = bench.arguments_of("jets", "medium", ["--no-network"]), [run, dataclasses.replace(run, memory_bytes=700 << 20)]
+    found, words = bench.of_a_tenth(bench.recipe_of("jets"), arguments, bench.OF_A_TENTH["jets"][1], theirs)
+    assert [of.loader for of in found] == ["forebay, 60MiB"] * 2 and "1 times" in words
     assert asked[0].loaders == ["forebay"] and asked[0].memory == "60MiB" and asked[0].no_network
     assert asked[0].set == [("threads", 1), ("streams", 1), ("superbatch", 2000)]
+
+
+def test_a_tenth_that_is_refused_is_said(bench, monkeypatch):
+    def main(recipe, arguments):
+        raise SystemExit("run 1 of 3\nneeds 70 MiB")
+
+    monkeypatch.setattr(training, "main", main)
+    theirs = [training.Loading("today-lru", 0, 1.0, 10, 1.0, 10, [0.1], 1.0, 600 << 20)]
+    found, words = bench.of_a_tenth(bench.recipe_of("jets"), [], "", theirs)
+    assert found == [] and words == "With a budget of 60MiB, a tenth of what today-lru takes, Forebay did not run: needs 70 MiB"
 
 
 def test_options_of_forebays_loader_are_set(recipe, tmp_path):

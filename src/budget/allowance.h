@@ -43,6 +43,18 @@ fby__account *fby__account_of_thread(void);
 
 /** The budget to name where so many bytes are needed at least: a little more, for what comes after. */
 uint64_t fby__account_enough(uint64_t least_bytes);
+/**
+ * Whoever gives a reader or a loader a part of some memory: what a message names as enough is then what `enough` makes of the bytes that would do for
+ * reading, and of about how many a row, or a sample, has. Called on any thread that reads.
+ */
+typedef struct fby__memory_giver {
+    uint64_t (*enough)(const void *user, uint64_t bytes, double row_bytes); /* NULL = nobody: the memory is the reader's own */
+    const void *user;
+} fby__memory_giver;
+static inline uint64_t fby__memory_enough(fby__memory_giver giver, uint64_t bytes, double row_bytes)
+{
+    return giver.enough ? giver.enough(giver.user, bytes, row_bytes) : bytes;
+}
 /** FBY_E_BUDGET: `what`, for which the account lacks so many bytes. With its limit, and the one that would do. */
 fby_status fby__account_refuse(fby__account *account, const char *what, uint64_t bytes, fby_error *err);
 

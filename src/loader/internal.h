@@ -75,8 +75,8 @@ fby_status fby__source_error(const fby__loader_source *in, fby_status status, fb
 /** What randomness of a source's samples is keyed by: sources have samples of the same numbers. */
 uint64_t fby__source_seed(const fby__loader_source *in);
 /** fby_loader_open() and fby_loader_open_mix(), whose options are this version's. mix: NULL = none. */
-fby_status fby__loader_open(const fby__asked_source *asked, uint32_t n, const fby_mix *mix, const fby_loader_opts *opts, fby_loader **out,
-                            fby_error *err);
+fby_status fby__loader_open(const fby__asked_source *asked, uint32_t n, const fby_mix *mix, const fby_loader_opts *opts,
+                            fby__memory_giver giver, fby_loader **out, fby_error *err);
 void fby__loader_drop_sources(fby_loader *l);
 /** Of all sources. */
 uint64_t fby__loader_samples(const fby__loader_sources *sources);
@@ -111,6 +111,8 @@ uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth);
 uint64_t fby__loader_least_values_bytes(fby_loader *l);
 /** Lists and strings of the batches in flight: of average size, or as much as they may be where their lengths were measured. */
 uint64_t fby__loader_listed_values_bytes(const fby_loader *l);
+/** About, of what batches have of a sample. */
+double fby__loader_sample_bytes(const fby_loader *l);
 /**
  * Room for what varies in size with the batch: all that batches in flight may take, where samples' rows are known, and a share of lists and strings.
  * What they take beyond it has to fit the rest of the budget (schedule_room.c).

@@ -238,8 +238,8 @@ static fby_status measure(fby_loader *l, const fby_loader_opts *opts, const fby_
     return status;
 }
 
-fby_status fby__loader_open(const fby__asked_source *asked, uint32_t n, const fby_mix *mix, const fby_loader_opts *opts, fby_loader **out,
-                            fby_error *err)
+fby_status fby__loader_open(const fby__asked_source *asked, uint32_t n, const fby_mix *mix, const fby_loader_opts *opts,
+                            fby__memory_giver giver, fby_loader **out, fby_error *err)
 {
     FBY__TRY(check_options(opts, err));
     fby_loader *l = fby__calloc(1, sizeof *l);
@@ -256,6 +256,7 @@ fby_status fby__loader_open(const fby__asked_source *asked, uint32_t n, const fb
     l->config.asked.outputs = NULL; /* what is borrowed for the call alone */
     l->config.asked.part_key = NULL;
     l->config.mix = mix;
+    l->config.giver = giver;
     l->config.n_threads = opts->n_threads ? opts->n_threads : fby__cpu_count();
     l->config.batch_size = opts->batch_size;
     l->config.depth = opts->prefetch_batches ? opts->prefetch_batches : 8;
@@ -308,15 +309,21 @@ fail:
     return status;
 }
 
-fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loader **out, fby_error *err)
+fby_status fby__loader_open_given(fby_dataset *ds, const fby_loader_opts *opts, fby__memory_giver giver, fby_loader **out, fby_error *err)
 {
     fby__arena arena = {0};
     fby_loader_opts o;
     fby_status status = fby__loader_opts_in(opts, &o, &arena, err);
+    const fby__asked_source asked = {.name = "", .ds = ds, .samples = o.samples, .opts = &o};
     if (status == FBY_OK)
-        status = fby__loader_open(&(fby__asked_source){.name = "", .ds = ds, .samples = o.samples, .opts = &o}, 1, NULL, &o, out, err);
+        status = fby__loader_open(&asked, 1, NULL, &o, giver, out, err);
     fby__arena_fini(&arena);
     return status;
+}
+
+fby_status fby_loader_open(fby_dataset *ds, const fby_loader_opts *opts, fby_loader **out, fby_error *err)
+{
+    return fby__loader_open_given(ds, opts, (fby__memory_giver){0}, out, err);
 }
 
 void fby_loader_close(fby_loader *l)

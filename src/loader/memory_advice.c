@@ -139,6 +139,14 @@ fby_status fby__loader_refuse_budget(fby_loader *l, const fby_loader_opts *opts,
             "%.1f MiB are the orders of sources that an epoch begins anew, again and again. Give small sources smaller weights, "
             "end epochs sooner by stop, or raise memory",
             (unsigned long long)limit, MIB(limit), (unsigned long long)minimum, MIB(minimum), MIB(anew));
+    if (l->config.giver.enough) {
+        const uint64_t enough = fby__memory_enough(l->config.giver, minimum, fby__loader_sample_bytes(l));
+        return fby__fail(
+            err, FBY_E_BUDGET,
+            "a memory budget of %llu bytes (%.1f MiB) is too small: this plan needs at least %llu bytes (%.1f MiB): raise memory to "
+            "%llu bytes (%.1f MiB)",
+            (unsigned long long)limit, MIB(limit), (unsigned long long)minimum, MIB(minimum), (unsigned long long)enough, MIB(enough));
+    }
     trial t = {.l = l, .opts = *opts, .limit = limit, .w = w};
     char advice[480] = "", diversity[120] = "";
     int used = 0;

@@ -138,10 +138,9 @@ static uint64_t grown_bytes(const fby__loader_sources *sources, const fby__loade
 
 uint64_t fby__loader_budget_for(const fby_loader *l, uint64_t least)
 {
-    const uint64_t budget = l->memory.budget_bytes;
-    if (l->engine.direct)
-        return fby__account_enough(fby__max_u64(least, budget) + fby__direct_more_bytes(l->engine.direct));
-    const uint64_t rest = l->memory.shares.rest_bytes + least - fby__min_u64(least, budget);
-    return fby__account_enough(least_budget(&l->memory, &l->config, gives, fby__max_u64(least, budget), 0,
-                                            fby__max_u64(rest, grown_bytes(&l->sources, &l->memory))));
+    const uint64_t budget = l->memory.budget_bytes, rest = l->memory.shares.rest_bytes + least - fby__min_u64(least, budget);
+    const uint64_t would_do = l->engine.direct ? fby__max_u64(least, budget) + fby__direct_more_bytes(l->engine.direct)
+                                               : least_budget(&l->memory, &l->config, gives, fby__max_u64(least, budget), 0,
+                                                              fby__max_u64(rest, grown_bytes(&l->sources, &l->memory)));
+    return fby__memory_enough(l->config.giver, fby__account_enough(would_do), fby__loader_sample_bytes(l));
 }

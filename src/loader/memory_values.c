@@ -213,6 +213,14 @@ static double mean_length(const fby__loader_source *in, const fby__output_source
     return (padded && o->pad_to_max) || longest > most ? most : longest;
 }
 
+/* Of a sample, where an output varies. Of strings in dictionaries, metadata says little. */
+static double mean_bytes(const fby__loader_source *in, uint32_t i)
+{
+    const fby__batch_output *o = &in->loader->outputs.shape->outputs[i];
+    const double mean = mean_length(in, &in->outputs[i], o);
+    return element_bytes(o) * (element_bytes(o) > 1 ? mean : fmax(mean, LEAST_STRING_BYTES));
+}
+
 /* The lengths of what an output delivers, where they were measured. */
 static const fby__lengths *lengths_of(const fby__loader_source *in, const fby__output_source *s)
 {
@@ -247,8 +255,7 @@ static uint64_t least_values_bytes(fby__loader_source *in)
         const fby__batch_output *o = &l->outputs.shape->outputs[i];
         if (!fby__batch_output_varies(o) || is_known(in, i))
             continue;
-        const double mean = mean_length(in, &in->outputs[i], o); /* of strings in dictionaries, metadata says little */
-        in->listed_sample_bytes += element_bytes(o) * (element_bytes(o) > 1 ? mean : fmax(mean, LEAST_STRING_BYTES));
+        in->listed_sample_bytes += mean_bytes(in, i);
     }
     const double bytes = FBY__MINIMUM_VALUES * (double)l->memory.batch_samples * in->listed_sample_bytes +
                          (double)l->outputs.shape->n_ragged * (double)pieces * (double)fby__slab_class_bytes(1);
@@ -275,6 +282,16 @@ static uint64_t listed_values_bytes(const fby__loader_source *in)
     return bytes < 0x1p62 ? (uint64_t)bytes : (uint64_t)1 << 62;
 }
 
+static double sample_bytes(const fby__loader_source *in)
+{
+    const fby__batch_shape *shape = in->loader->outputs.shape;
+    double bytes = 0;
+    for (uint32_t i = 0; i < shape->n_outputs; i++)
+        bytes += fby__batch_output_varies(&shape->outputs[i]) ? (double)sizeof(int64_t) + mean_bytes(in, i)
+                                                              : (double)shape->outputs[i].row_bytes;
+    return bytes;
+}
+
 /* Of several sources, the most that batches would take if all of their samples were of one. */
 
 uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth)
@@ -298,5 +315,13 @@ uint64_t fby__loader_listed_values_bytes(const fby_loader *l)
     uint64_t most = 0;
     for (uint32_t i = 0; i < l->sources.n; i++)
         most = fby__max_u64(most, listed_values_bytes(&l->sources.at[i]));
+    return most;
+}
+
+double fby__loader_sample_bytes(const fby_loader *l)
+{
+    double most = 0;
+    for (uint32_t i = 0; i < l->sources.n; i++)
+        most = fmax(most, sample_bytes(&l->sources.at[i]));
     return most;
 }

@@ -252,7 +252,7 @@ static fby_status open_mix(const fby_mix *mix, const fby_loader_opts *opts, fby_
         fby_dataset *ds = (fby_dataset *)(uintptr_t)fby__samples_dataset(source->samples); /* a reference is taken */
         asked[i] = (fby__asked_source){source->name, ds, source->samples, &own[i]};
     }
-    return fby__loader_open(asked, (uint32_t)mix->n_sources, mix, &own[0], out, err);
+    return fby__loader_open(asked, (uint32_t)mix->n_sources, mix, &own[0], (fby__memory_giver){0}, out, err);
 }
 
 fby_status fby_loader_open_mix(const fby_mix *mix, const fby_loader_opts *opts, fby_loader **out, fby_error *err)

@@ -244,6 +244,7 @@ typedef struct fby__loader_config {
     uint64_t superbatch_samples;
     fby_loader_opts asked;      /* the options, without what they borrow */
     const fby_mix *mix;         /* borrowed until the loader is open; NULL = none */
+    fby__memory_giver giver;    /* of the budget */
     fby__plan_span *part_spans; /* owned until the loader is open: of parts by key */
     uint32_t n_part_spans, n_part_keys;
     uint32_t transform_ahead;   /* how far batches are transformed ahead of the consumer; 0 = they are not */

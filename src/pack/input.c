@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "block/arrow.h"
 #include "dataset/dataset.h"
+#include "loader/given.h"
 #include "options/options.h"
 #include "pack/pack_impl.h"
 #include "pipeline/pipeline.h"
@@ -23,6 +24,8 @@
 #define BLOCK_BYTES ((double)(1 << 20))
 #define FIRST_BLOCK 64u /* samples of the batch that is measured */
 #define MAX_BLOCK UINT64_C(65536)
+#define LARGER_BATCHES (UINT64_C(32) << 20) /* bytes of a pack's memory that they take beyond the first, at most */
+#define SURE 1.25                           /* times what metadata say of a sample: those that are measured may have more */
 #define WAIT_NS INT64_C(100000000)
 #define NO_SLOW_WAITS UINT64_C(1000000000) /* milliseconds: that a pack waits for what it reads is no news */
 
@@ -41,6 +44,7 @@ struct fby__pack_reader {
     fby_loader *loader;      /* owned */
     struct ArrowSchema schema;
     uint64_t shares; /* the reader has one of so many shares of the memory that its user states */
+    bool measured;   /* the loader's batches are of as many samples as they will be */
     uint32_t next;   /* the batch that the loader gives next; UINT32_MAX = it has to be told */
 };
 
@@ -282,6 +286,31 @@ static fby_status find_schema(fby__pack_reader *r, fby_error *err)
 
 /* ---- the reader ---- */
 
+/*
+ * A reader knows its share alone; what is raised is the memory of the pack, to what is enough for the rest of it, too. Rows that were measured may be larger
+ * than metadata say: texts in dictionaries.
+ */
+static uint64_t enough(const void *user, uint64_t bytes, double row_bytes)
+{
+    const fby__pack_reader *r = user;
+    const double measured = r->p->row_bytes, more = row_bytes > 0 ? fmax(1, measured / row_bytes) : 1;
+    return fby__max_u64((uint64_t)((double)r->shares * (double)bytes * more), fby__pack_enough(r->p, fmax(measured, row_bytes)));
+}
+
+/* The first loader has batches of few samples: those of the others take some MiB more. */
+static uint64_t enough_for_samples(const void *user, uint64_t bytes, double sample_bytes)
+{
+    const fby__pack_reader *r = user;
+    return fby__max_u64(r->shares * bytes + (r->measured ? 0 : LARGER_BATCHES), fby__pack_enough(r->p, SURE * sample_bytes));
+}
+
+static fby_status in_memory_of_pack(const fby__pack_reader *r, fby_status status, fby_error *err)
+{
+    if (status == FBY_E_BUDGET && err && r->shares > 1)
+        fby__error_context(err, "a pack reads with one part in %llu of its memory", (unsigned long long)r->shares);
+    return status;
+}
+
 static fby_status open_pipeline(fby__pack_reader *r, uint64_t memory_bytes, fby_error *err)
 {
     const fby__pack *p = r->p;
@@ -290,33 +319,9 @@ static fby_status open_pipeline(fby__pack_reader *r, uint64_t memory_bytes, fby_
         return fby__fail(err, FBY_E_ARG, "there are no samples to pack");
     opts.batch_size = p->pipeline->block_samples;
     opts.memory_bytes = memory_bytes;
-    FBY__TRY(fby_loader_open(p->ds, &opts, &r->loader, err));
+    r->measured = p->row_bytes > 0;
+    FBY__TRY(fby__loader_open_given(p->ds, &opts, (fby__memory_giver){enough_for_samples, r}, &r->loader, err));
     return find_schema(r, err);
-}
-
-/*
- * A reader knows its share alone; what is raised is the memory of the pack. A loader names what would do for itself, and the first one has
- * batches of few samples: those of the others take some MiB more.
- */
-static fby_status in_memory_of_pack(const fby__pack_reader *r, fby_status status, fby_error *err)
-{
-    const unsigned long long shares = r->shares;
-    if (status != FBY_E_BUDGET || !err || shares <= 1)
-        return status;
-    if (r->rows)
-        fby__error_context(err, "a pack reads with one part in %llu of its memory", shares);
-    else
-        fby__error_context(err, "a pack reads with one part in %llu of its memory: raise that to %llu times the figure that follows%s",
-                           shares, shares, r->p->row_bytes > 0 ? "" : ", and 32 MiB");
-    return status;
-}
-
-/* That is enough for the rest of the pack, too. Rows that were measured may be larger than metadata say: texts in dictionaries. */
-static uint64_t enough(const void *user, uint64_t bytes, double row_bytes)
-{
-    const fby__pack_reader *r = user;
-    const double measured = r->p->row_bytes, more = row_bytes > 0 ? fmax(1, measured / row_bytes) : 1;
-    return fby__max_u64((uint64_t)((double)r->shares * (double)bytes * more), fby__pack_enough(r->p, fmax(measured, row_bytes)));
 }
 
 uint64_t fby__pack_reader_enough(const fby__pack_reader *r)
@@ -352,7 +357,7 @@ fby_status fby__pack_reader_open(const fby__pack *p, uint64_t memory_bytes, fby_
     const fby_status status = p->pipeline ? open_pipeline(r, memory_bytes, err)
                                           : fby__arrow_reader_open(p->ds, p->o->columns, p->o->n_columns, memory_bytes, &r->rows, err);
     if (r->rows)
-        fby__arrow_reader_set_enough(r->rows, enough, r);
+        fby__arrow_reader_set_giver(r->rows, (fby__memory_giver){enough, r});
     return opened(r, status, out, err);
 }
 

@@ -71,14 +71,15 @@ static uint64_t power_of_two_below(double n)
     return p;
 }
 
-/* Column chunks of a row group of Parquet, at most; 0: other formats keep little of what they have written. */
-static uint64_t group_chunks(const fby__pack *p)
+static void count_chunks(fby__pack *p)
 {
     uint64_t n = 0;
     for (int64_t i = 0; p->format == FBY__WRITE_PARQUET && i < p->schema.n_children; i++)
         n += (uint64_t)fby__write_field_count(p->schema.children[i]);
-    return n;
+    atomic_store_explicit(&p->group_chunks, n, memory_order_relaxed);
 }
+
+static uint64_t group_chunks(const fby__pack *p) { return atomic_load_explicit(&p->group_chunks, memory_order_relaxed); }
 
 static uint64_t default_rows_per_file(const fby__pack *p, double row_bytes, uint64_t batch_rows)
 {
@@ -244,14 +245,14 @@ static fby_status choose_memory(fby__pack *p, fby_error *err)
 static void list_writes(fby__pack *p)
 {
     uint64_t first = 0;
-    p->n_writes = 0;
+    p->writes.n = 0;
     for (uint32_t k = 0; k < p->n_buckets; k++) {
         const uint64_t last = files_before(p, p->bucket_begin[k + 1]);
         if (last > first)
-            p->write_first[p->n_writes++] = first;
+            p->writes.first[p->writes.n++] = first;
         first = last;
     }
-    p->write_first[p->n_writes] = first;
+    p->writes.first[p->writes.n] = first;
 }
 
 /*
@@ -267,7 +268,7 @@ static uint64_t bucket_begin_by_key(const fby__pack *p, uint32_t k)
     if (end == row)
         return row;
     const uint64_t begin = fby__pack_file_begin(p, before - 1);
-    const bool whole = p->tasks_are_buckets && end - begin <= p->rows / p->n_buckets;
+    const bool whole = p->writes.are_buckets && end - begin <= p->rows / p->n_buckets;
     return whole ? begin : begin + (row - begin) / p->batch_rows * p->batch_rows;
 }
 
@@ -305,19 +306,19 @@ fby_status fby__pack_cut(fby__pack *p, uint32_t n_buckets, fby_error *err)
 {
     const bool shuffled = p->o->shuffle == FBY_PACK_SHUFFLE_FULL;
     const bool fits = !p->keys || p->rows / n_buckets + p->rows_per_file <= UINT32_MAX; /* places in a bucket have 32 bits */
-    p->tasks_are_buckets = p->rows && (p->keys || (uint64_t)n_buckets <= p->n_files) && fits;
+    p->writes.are_buckets = p->rows && (p->keys || (uint64_t)n_buckets <= p->n_files) && fits;
     p->scattered = shuffled || p->keys;
     p->n_buckets = n_buckets;
-    p->order = fby__pack_order_of(p->rows, p->tasks_are_buckets ? p->rows_per_file : p->batch_rows, shuffled, p->o->seed);
+    p->order = fby__pack_order_of(p->rows, p->writes.are_buckets ? p->rows_per_file : p->batch_rows, shuffled, p->o->seed);
     fby__free(p->bucket_begin);
-    fby__free(p->write_first);
+    fby__free(p->writes.first);
     p->bucket_begin = fby__calloc((size_t)n_buckets + 1, sizeof *p->bucket_begin);
-    p->write_first = fby__calloc((size_t)n_buckets + 1, sizeof *p->write_first);
-    if (!p->bucket_begin || !p->write_first)
+    p->writes.first = fby__calloc((size_t)n_buckets + 1, sizeof *p->writes.first);
+    if (!p->bucket_begin || !p->writes.first)
         return fby__fail_nomem(err, "a pack");
     for (uint32_t k = 0; k <= n_buckets; k++)
         p->bucket_begin[k] = p->keys ? bucket_begin_by_key(p, k) : fby__pack_bucket_begin(&p->order, k, n_buckets);
-    if (p->tasks_are_buckets)
+    if (p->writes.are_buckets)
         list_writes(p);
     return FBY_OK;
 }
@@ -341,7 +342,7 @@ uint32_t fby__pack_scatter_begin(const fby__pack *p, uint32_t k) { return fby__p
 
 uint64_t fby__pack_scatter_count(const fby__pack *p) { return p->scattered && p->rows ? p->n_scatters : 0; }
 
-uint64_t fby__pack_write_count(const fby__pack *p) { return p->tasks_are_buckets ? p->n_writes : p->n_files; }
+uint64_t fby__pack_write_count(const fby__pack *p) { return p->writes.are_buckets ? p->writes.n : p->n_files; }
 
 uint32_t fby__pack_cut_begin(const fby__pack *p, uint32_t k)
 {
@@ -360,8 +361,8 @@ uint64_t fby__pack_scatter_rows(const fby__pack *p, uint32_t k)
 
 void fby__pack_write_files(const fby__pack *p, uint64_t k, uint64_t *out_first, uint64_t *out_last)
 {
-    *out_first = p->tasks_are_buckets ? p->write_first[k] : k;
-    *out_last = p->tasks_are_buckets ? p->write_first[k + 1] : k + 1;
+    *out_first = p->writes.are_buckets ? p->writes.first[k] : k;
+    *out_last = p->writes.are_buckets ? p->writes.first[k + 1] : k + 1;
 }
 
 static int compare_names(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
@@ -436,6 +437,8 @@ fby_status fby__pack_layout(fby__pack *p, fby_error *err)
     fby__pack_reader *reader;
     FBY__TRY(fby__pack_reader_open(p, p->memory_bytes / 4, &reader, err));
     fby_status status = fby__arrow_schema_copy(fby__pack_reader_schema(reader), &p->schema, err);
+    if (status == FBY_OK)
+        count_chunks(p);
     if (status == FBY_OK)
         status = fby__arrow_flat_check(&p->schema, err);
     if (status == FBY_OK)

@@ -37,7 +37,7 @@ void fby__pack_fini(fby__pack *p)
     fby__pack_pipeline_close(p->pipeline);
     fby__pack_keys_free(p->keys);
     fby__free(p->bucket_begin);
-    fby__free(p->write_first);
+    fby__free(p->writes.first);
     fby__free(p->cuts.of_scatter);
     fby__free(p->sums);
     fby__free(p->to);

@@ -96,6 +96,13 @@ typedef struct fby__pack_cuts {
     uint32_t *of_scatter; /* owned: of each scatter task, the cut it begins at; then n */
 } fby__pack_cuts;
 
+/** Which files a write task writes. */
+typedef struct fby__pack_writes {
+    bool are_buckets; /* those that begin in its bucket (by a key, one may go on in others); else one file */
+    uint32_t n;       /* of buckets: those in which files begin */
+    uint64_t *first;  /* owned: n + 1 files, the first of each of them, then n_files */
+} fby__pack_writes;
+
 typedef struct fby__pack {
     /* set once */
     fby_dataset *ds;              /* borrowed */
@@ -112,10 +119,8 @@ typedef struct fby__pack {
     double row_bytes;               /* about, decoded: of the source's first block */
     uint32_t n_buckets, n_scatters; /* n_scatters: ranges between two cuts that have rows; 1 without rows */
     fby__pack_cuts cuts;
-    uint64_t *bucket_begin;   /* owned: n_buckets + 1 destinations */
-    bool tasks_are_buckets;   /* a write task is a bucket: the files that begin in it (by a key, one may go on in others); else one file */
-    uint32_t n_writes;        /* with tasks_are_buckets: buckets in which files begin */
-    uint64_t *write_first;    /* owned: n_writes + 1 files, the first of each of their tasks, then n_files */
+    uint64_t *bucket_begin; /* owned: n_buckets + 1 destinations */
+    fby__pack_writes writes;
     char *to, *work;          /* owned: the target folder, and the one in it */
     fby__buf plan;            /* the text of the manifest */
     fby__write_format format; /* as codec: of the writer */
@@ -128,7 +133,8 @@ typedef struct fby__pack {
     int lock;               /* file descriptor of the work folder's lock; -1 = none */
     bool resumed;           /* a pack as a whole: one was begun; a task: some of it was complete, as its one thread finds */
     /* any thread */
-    _Atomic uint64_t done; /* rows moved so far; relaxed: for progress alone */
+    _Atomic uint64_t group_chunks; /* of a row group of Parquet; 0: not known yet, or of another format. Relaxed: messages estimate by it */
+    _Atomic uint64_t done;         /* rows moved so far; relaxed: for progress alone */
     uint64_t total;
     const char *doing;
     uint64_t last_progress_ns; /* the calling thread's */

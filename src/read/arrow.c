@@ -46,8 +46,7 @@ typedef struct fby__arrow_reader {
     uint32_t next_block;
     int n_threads;
     fby__account *account; /* owned */
-    uint64_t (*enough)(const void *user, uint64_t bytes, double row_bytes);
-    const void *enough_user;
+    fby__memory_giver giver;
     estimate estimate; /* under the reader's lock */
     fby__reader reader;
     fby__read read;          /* of the block at hand, as all below */
@@ -292,7 +291,7 @@ static uint64_t enough_of(stream *s, uint64_t least_bytes)
     }
     const double most = e.most * (e.own > 0 ? fmax(1, (double)least_bytes / e.own) : 1);
     const uint64_t bytes = fby__account_enough(fby__max_u64(least_bytes, most < 0x1p62 ? (uint64_t)most : 0));
-    return s->enough ? s->enough(s->enough_user, bytes, e.row_bytes) : bytes;
+    return fby__memory_enough(s->giver, bytes, e.row_bytes);
 }
 
 static uint64_t enough(const fby__reader *reader, uint64_t least_bytes)
@@ -302,11 +301,7 @@ static uint64_t enough(const fby__reader *reader, uint64_t least_bytes)
 
 uint64_t fby__arrow_reader_enough(stream *s) { return enough_of(s, 0); }
 
-void fby__arrow_reader_set_enough(stream *s, uint64_t (*of_all)(const void *user, uint64_t bytes, double row_bytes), const void *user)
-{
-    s->enough = of_all;
-    s->enough_user = user;
-}
+void fby__arrow_reader_set_giver(stream *s, fby__memory_giver giver) { s->giver = giver; }
 
 /* ---- the sink: one struct array a block ---- */
 

@@ -2,6 +2,7 @@
 #ifndef FBY_READ_ARROW_H
 #define FBY_READ_ARROW_H
 
+#include "budget/allowance.h"
 #include "dataset/dataset.h"
 
 /** One thread at a time; nothing waits in it between two calls. */
@@ -19,12 +20,7 @@ fby_status fby__arrow_reader_open(fby_dataset *ds, const char *const *columns, s
 const struct ArrowSchema *fby__arrow_reader_schema(const fby__arrow_reader *reader);
 /** A struct array, the caller's. Blocks on I/O and decoding. */
 fby_status fby__arrow_reader_block(fby__arrow_reader *reader, uint32_t block, struct ArrowArray *out, fby_error *err);
-/**
- * Whoever gives the reader a part of some memory: what a message names as enough is then what `enough` makes of the bytes that would do for
- * reading, and of about how many a row has. Called on any thread that reads.
- */
-void fby__arrow_reader_set_enough(fby__arrow_reader *reader, uint64_t (*enough)(const void *user, uint64_t bytes, double row_bytes),
-                                  const void *user);
+void fby__arrow_reader_set_giver(fby__arrow_reader *reader, fby__memory_giver giver);
 /** What a message would name, as far as metadata say. */
 uint64_t fby__arrow_reader_enough(fby__arrow_reader *reader);
 /** Did the block fail for want of memory? With more of it, it would have been read. */

@@ -103,6 +103,32 @@ def test_the_memory_that_the_first_refusal_names_does(source, variant, tmp_path)
         assert fb.pack(folder, tmp_path / "again", memory=memory, **options).rows == len(table)
 
 
+OUTPUTS = {
+    "a matrix of rows": ("many columns", lambda ds: ds.rows(), {"x": fb.col(*(f"x{i}" for i in range(200))), "key": "key"}),
+    "columns": ("many columns", lambda ds: ds.rows(), {f"x{i}": f"x{i}" for i in range(200)}),
+    "windows": ("many columns", lambda ds: ds.windows(48), {"x": fb.col(*(f"x{i}" for i in range(40)))}),
+    "lists": ("longer and longer lists", lambda ds: ds.rows(), {f"l{i}": f"l{i}" for i in range(4)}),
+    "texts": ("texts", lambda ds: ds.rows(), {f"s{i}": f"s{i}" for i in range(5)}),
+}
+OF_OUTPUTS = [
+    ("a matrix of rows", "verified"), ("columns", "one batch"), ("windows", "as it is"), ("windows", "one batch"),
+    ("lists", "shuffled"), ("lists", "one batch"), ("texts", "tiny row groups"), ("texts", "one batch"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "source, outputs, variant", [((OUTPUTS[o][0], "arrow"), o, v) for o, v in OF_OUTPUTS], indirect=["source"], ids=[f"{o}-{v}" for o, v in OF_OUTPUTS]
+)
+def test_the_memory_that_the_first_refusal_names_does_for_outputs(source, outputs, variant, tmp_path):
+    folder, _ = source
+    _, make, given = OUTPUTS[outputs]
+    samples, options = make(fb.open(folder)), {"outputs": given, "rows_per_file": 1 << 20, **VARIANTS[variant]}
+    with pytest.raises(fb.BudgetError) as error:
+        fb.pack(samples, tmp_path / "out", memory=LEAST, **options)
+    assert LEAST < named(error.value) < 1 << 30
+    assert fb.pack(samples, tmp_path / "again", memory=named(error.value), **options).rows == len(samples)
+
+
 def test_batches_that_no_memory_of_the_pack_holds_are_refused_before_rows_are_read(tmp_path):
     table = pa.table({"x": np.arange(3_000_000.0)})
     seen = []

@@ -20,6 +20,7 @@
 
 #define MAX_THREADS 32
 #define STORE_BYTES ((size_t)256 << 20)        /* of decoded chunks that reach over several blocks: at most, and a quarter of the budget */
+#define LEAF_BYTES 1024.0                      /* about, of a column beside its values: arrays, buffers' ends, what is noted to read it */
 #define BYTES_PER_THREAD ((uint64_t)256 << 10) /* stored: below it a thread's start costs more than it saves */
 
 /* A column in the block at hand. */
@@ -200,8 +201,8 @@ static const fby__read_shape FIELDS = {choose, most_tasks, cut, decode, name};
  * is told from metadata, so that whoever raises the memory does so once.
  */
 typedef struct need {
-    double stored, decoded, scratch; /* bytes: scratch of one thread */
-    bool is_shared;                  /* chunks are kept for other blocks */
+    double stored, decoded, beside, scratch; /* bytes: scratch of one thread */
+    bool is_shared;                          /* chunks are kept for other blocks */
 } need;
 
 /* Of a value in an array; 0: of text, which may have any number. */
@@ -225,6 +226,7 @@ static void add_leaf(const fby__table *table, const fby__block *block, uint32_t 
     table->ops->leaf_bounds(table, block->group, block->row_begin, block->row_end, leaf, &at);
     const double n = (double)at.n_values, rows = (double)(block->row_end - block->row_begin);
     out->stored += (double)at.compressed_bytes;
+    out->beside += LEAF_BYTES;
     out->decoded += n / 8 + (width ? n * width : (double)at.uncompressed_bytes + 8 * n);
     if (schema->leaves[leaf].max_rep)
         out->decoded += 2 * n; /* levels */
@@ -255,7 +257,7 @@ static double block_bytes(const stream *s, uint32_t b, double *row_bytes)
     fby__table_unref(table);
     *row_bytes = sum.decoded / (double)(block->row_end - block->row_begin);
     const double threads = fmin(fmin(s->n_threads, s->n_columns), 1 + sum.stored / BYTES_PER_THREAD);
-    const double all = sum.stored + sum.decoded + threads * (sum.scratch + FBY__READ_STEP_BYTES);
+    const double all = sum.stored + sum.decoded + sum.beside + threads * (sum.scratch + FBY__READ_STEP_BYTES);
     return sum.is_shared ? all + fmin(all / 3, STORE_BYTES) : all;
 }
 

@@ -140,6 +140,17 @@ def test_batches_that_no_memory_of_the_pack_holds_are_refused_before_rows_are_re
     fb.pack(table, tmp_path / "out", memory=named(error.value), **options)
 
 
+def test_one_refusal_is_enough_for_very_many_columns(tmp_path):
+    table = pa.table({f"x{i}": np.zeros(10, "f4") for i in range(8_000)})
+    write(tmp_path / "wide", table, "arrow")
+    ds = fb.open(tmp_path / "wide.arrow", cache_dir=None)
+    for shuffle in ("full", "none"):
+        with pytest.raises(fb.BudgetError) as error:
+            fb.pack(ds, tmp_path / shuffle, shuffle=shuffle, memory=LEAST)
+        assert named(error.value) < 96 << 20
+        fb.pack(ds, tmp_path / f"{shuffle} again", shuffle=shuffle, memory=named(error.value))
+
+
 @needs_cli
 def test_what_opening_lacks_is_a_quarter_of_the_commands_memory(tmp_path):
     table = pa.table({f"a column of many, the one with number {i}": [0.0] for i in range(20_000)})

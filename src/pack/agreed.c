@@ -205,7 +205,7 @@ static fby_status take_attributes(fby__pack *p, const fby__buf *found, const cha
     return status == FBY_OK && !ok ? fail_damaged(path, err) : status;
 }
 
-fby_status fby__pack_plan_read(fby__pack *p, fby_error *err)
+static fby_status take_plan(fby__pack *p, fby_error *err)
 {
     fby__buf found = {0};
     char *path;
@@ -233,6 +233,22 @@ fby_status fby__pack_plan_read(fby__pack *p, fby_error *err)
     fby__buf_fini(&found);
     fby__free(path);
     return status;
+}
+
+/* With many keys it has many MB. The stamp is older than what is read, so that no file is taken for one that was. */
+fby_status fby__pack_plan_read(fby__pack *p, fby_error *err)
+{
+    fby__file_stamp is = {0};
+    char *path = fby__format("%s/" FBY__PACK_PLAN, p->work);
+    if (!path)
+        return no_memory(err);
+    const bool there = fby__file_stat(path, &is, NULL) == FBY_OK; /* else reading it says why */
+    fby__free(path);
+    if (there && memcmp(&is, &p->plan_taken, sizeof is) == 0)
+        return FBY_OK;
+    FBY__TRY(take_plan(p, err));
+    p->plan_taken = is;
+    return FBY_OK;
 }
 
 /* What a run that verified has found; "" where none did. */

@@ -45,6 +45,7 @@
 #include "block/arrow_flat.h"
 #include "block/arrow_take.h"
 #include "dataset/dataset.h"
+#include "io/io.h"
 #include "pack/input.h"
 #include "pack/keys.h"
 #include "pack/order.h"
@@ -127,11 +128,12 @@ typedef struct fby__pack {
     const char *codec, *extension;
     fby__pack_words words;
     fby__pack_attributes attributes;
-    fby__pack_sum *sums;    /* owned: one a verify task; NULL = not yet. Each is the thread's that runs the task */
-    char rows_hash[33];     /* of verify; "" = not yet */
-    uint64_t written_bytes; /* of the files under their final names; 0 = not yet */
-    int lock;               /* file descriptor of the work folder's lock; -1 = none */
-    bool resumed;           /* a pack as a whole: one was begun; a task: some of it was complete, as its one thread finds */
+    fby__file_stamp plan_taken; /* of the plan's file, once it was taken over */
+    fby__pack_sum *sums;        /* owned: one a verify task; NULL = not yet. Each is the thread's that runs the task */
+    char rows_hash[33];         /* of verify; "" = not yet */
+    uint64_t written_bytes;     /* of the files under their final names; 0 = not yet */
+    int lock;                   /* file descriptor of the work folder's lock; -1 = none */
+    bool resumed;               /* a pack as a whole: one was begun; a task: some of it was complete, as its one thread finds */
     /* any thread */
     _Atomic uint64_t group_chunks; /* of a row group of Parquet; 0: not known yet, or of another format. Relaxed: messages estimate by it */
     _Atomic uint64_t done;         /* rows moved so far; relaxed: for progress alone */
@@ -272,7 +274,7 @@ bool fby__pack_in_memory(const fby__pack *p);
 fby_status fby__pack_plan_write(fby__pack *p, fby_error *err);
 /** What the plan's file has of the key; nothing where there is no such file, or none in it. */
 fby_status fby__pack_plan_keys(const fby__pack *p, fby__buf *out, fby_error *err);
-/** Take its numbers over. FBY_E_CHANGED, FBY_E_ARG: it is of another source, or has other options. */
+/** Take its numbers over, unless they are already. FBY_E_CHANGED, FBY_E_ARG: it is of another source, or has other options. */
 fby_status fby__pack_plan_read(fby__pack *p, fby_error *err);
 /** Is the finished pack that is there this one? The same errors. */
 fby_status fby__pack_manifest_compare(fby__pack *p, fby_error *err);

@@ -261,6 +261,21 @@ def test_a_task_is_resumed_where_some_of_it_was_complete(source, tmp_path):
     assert all(fb.pack_task(source, out, task, **OPTIONS).resumed for task in tasks)
 
 
+def test_a_task_reads_the_plan_no_more_often_than_the_one_that_finds_it_there(tmp_path):
+    """With many keys it has many MB; behind the lock it is another one only if somebody replaced it."""
+    n = 60_000
+    src, out = write(pa.table({"k": np.arange(n) % 20_000}), tmp_path / "src", row_group_size=1_000), tmp_path / "out"
+
+    def read(task):
+        before = int(pathlib.Path("/proc/self/io").read_text().split()[1])
+        assert fb.pack_task(src, out, task, by="k", memory="16MiB").resumed
+        return int(pathlib.Path("/proc/self/io").read_text().split()[1]) - before
+
+    for task in ("plan:0", "scatter:0"):
+        fb.pack_task(src, out, task, by="k", memory="16MiB")
+    assert read("scatter:0") < read("plan:0") + (out / ".forebay-pack/plan").stat().st_size / 2
+
+
 def test_progress_of_a_task_is_of_its_own_rows(tmp_path):
     rng = np.random.default_rng(0)  # by a key with one value that has nearly all rows: the tasks are as uneven as can be
     keys = np.where(rng.random(300_000) < 0.95, 0, rng.integers(1, 5, 300_000))

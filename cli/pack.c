@@ -231,8 +231,8 @@ static int pack(fby_dataset *ds, const pack_options *o, const fby_loader_opts *l
     if (o->opts.dry_run)
         printf("nothing was written; %s would hold:\n", cli_printable(o->to));
     else
-        printf("packed %s rows into %s in %s%s\n", cli_count(info.rows), cli_printable(o->to), cli_seconds(seconds),
-               info.resumed ? ", going on with an unfinished pack" : "");
+        printf("packed %s %s into %s in %s%s\n", cli_count(info.rows), info.rows == 1 ? "row" : "rows", cli_printable(o->to),
+               cli_seconds(seconds), info.resumed ? ", going on with an unfinished pack" : "");
     print_sizes(o, &info);
     return CLI_OK;
 }

@@ -215,10 +215,12 @@ static fby_status take_plan(fby__pack *p, fby_error *err)
     if (status == FBY_OK) {
         const char *text = (const char *)found.data;
         if (sscanf(text, "buckets %u\nscatters %u\n%n", &buckets, &cuts, &head) < 2 || head == 0 || buckets == 0 ||
-            buckets > FBY__PACK_BUCKETS || cuts == 0 || cuts > fby__max_u64(1, fby__pack_block_count(p)))
+            buckets > FBY__PACK_BUCKETS || cuts == 0)
             status = fail_damaged(path, err);
         else
             status = compare(p, "an unfinished", p->work, text + head, err);
+        if (status == FBY_OK && cuts > fby__max_u64(1, fby__pack_block_count(p))) /* another source may have more blocks */
+            status = fail_damaged(path, err);
         if (status == FBY_OK)
             status = take_attributes(p, &found, path, err);
         if (status == FBY_OK && p->keys && !fby__pack_in_memory(p))

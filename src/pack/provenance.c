@@ -113,12 +113,14 @@ fby_status fby__pack_describe(fby__pack *p, bool manifest, fby_error *err)
     failed |= p->o->units == FBY_PACK_UNITS_FIRST ? put_member(b, "units", "first") : 0;
     failed |= put_member(b, "format", p->extension);
     failed |= put_member(b, "codec", p->codec);
+    failed |= put_name(b, "columns") | put_columns(b, &p->schema) | fby__buf_put(b, ",\n", 2); /* before the numbers that follow of them */
+    failed |= manifest && p->rows_hash[0] ? put_member(b, "rows_hash", p->rows_hash) : 0;
     failed |= put_number(b, "rows", p->rows);
     failed |= put_number(b, "files", p->n_files);
     failed |= put_number(b, "rows_per_file", p->rows_per_file);
     failed |= put_number(b, "batch", p->batch_rows);
-    failed |= manifest && p->rows_hash[0] ? put_member(b, "rows_hash", p->rows_hash) : 0;
-    failed |= put_name(b, "columns") | put_columns(b, &p->schema) | fby__buf_put(b, "\n}\n", 3);
+    b->n -= failed ? 0 : 2; /* no comma behind the last */
+    failed |= fby__buf_put(b, "\n}\n", 3);
     return failed ? fby__fail_nomem(err, "a pack") : FBY_OK;
 }
 

@@ -74,6 +74,15 @@ def test_a_manifest_of_another_pack_ends_none(source, tmp_path):
     assert (out / ".forebay-pack/scatter-00000").exists()
 
 
+def test_what_differs_from_an_unfinished_pack_is_named_as_it_was_given(source, tmp_path):
+    fb.pack_task(source, tmp_path / "out", "plan:0", **OPTIONS)
+    with pytest.raises(fb.ChangedError, match='of a source that has changed: it has "source_identity"'):  # with fewer blocks than the plan has ranges
+        fb.pack(sorted(source.iterdir())[0], tmp_path / "out", **OPTIONS)
+    fb.pack_task(source, tmp_path / "sizes", "plan:0")
+    with pytest.raises(ValueError, match=r'with other options: it has "columns": \["i", .*, and this one "columns": \["i"\]'):
+        fb.pack(source, tmp_path / "sizes", columns=["i"])
+
+
 def test_no_task_follows_a_link_in_place_of_the_work_folder(source, tmp_path):
     out, moved = tmp_path / "out", tmp_path / "moved"
     tasks = fb.pack_tasks(source, out, **OPTIONS)

@@ -6,6 +6,7 @@
 #include "base/condition.h"
 #include "base/cpu.h"
 #include "base/process.h"
+#include "loader/given.h"
 #include "options/options.h"
 
 #include <math.h>

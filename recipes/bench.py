@@ -1,10 +1,10 @@
 """The recipes over seeds, with each loader that their owners have: tables, verdicts and what limits in recipes/results.md, losses in docs/img.
 
-    python recipes/bench.py                         # scale medium: some 100 MB, half an hour on two cores; the loaders alone, as long
+    python recipes/bench.py                         # scale medium: some 100 MB, half an hour on two cores
     python recipes/bench.py --scale bench           # several GB, hours
     python recipes/bench.py jets leak               # these alone; what results.md says of the others stays
     python recipes/bench.py jets --max-seconds 20   # other arguments of train.py, which stand in results.md too
-    python recipes/bench.py --no-network            # the loaders alone
+    python recipes/bench.py --no-network            # the loaders alone: as long again
 
 Every run has the same network, data, seed and time: a loader that is so slow that its time is up before the epochs are is not waited for.
 """
@@ -190,9 +190,10 @@ HEAD = """# Results
 
 What `make recipes-bench` measured: networks trained from files to scores, each run in a process of its own with an empty index cache, medians
 over seeds. `today…` are the loaders that a system's owner has, `expert` is what somebody writes who knows NumPy, pyarrow and h5py well, in the
-training process, whose files a thread reads ahead (not yet at commit 31f1db17f7) ([recipes](README.md)). CPU (seconds of CPU time a second) and memory (its peak, as what grew since the
-loader was made) are of loader and network together, *waiting* is the share of training inside `next()`, and *to target* has set-up in it. The
-second table is `--diagnose`, all loaders in one process: the step on one cached batch, the loader alone, both together.
+training process ([recipes](README.md)); a thread of it reads ahead, which it did not yet at commit 31f1db17f7. CPU (seconds of CPU time a
+second) and memory (its peak, as what grew since the loader was made) are of loader and network together, *waiting* is the share of training
+inside `next()`, and *to target* has set-up in it. The second table is `--diagnose`, all loaders in one process: the step on one cached batch,
+the loader alone, both together.
 
 *Loaders alone*, below them, are in processes of their own, too: samples/s of the first epoch, or of as much of it as there was time for, with set-up in
 it, then of what follows, epoch after epoch, and how many times as many Forebay gives; CPU and memory are of both. At larger sizes: [speed](../docs/speed.md).

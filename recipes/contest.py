@@ -112,7 +112,7 @@ COLUMNS: dict[str, tuple[Callable[[Result], float | None], str, str]] = {
 }
 
 
-ALONE: dict[str, tuple[Callable[[Loading], float], str, str]] = {
+LOADING: dict[str, tuple[Callable[[Loading], float], str, str]] = {
     "samples/s, first epoch": (lambda r: r.first_samples_per_second, "{:,.0f}", ""),
     "samples/s, then": (lambda r: r.samples_per_second, "{:,.0f}", ""),
     **{name: COLUMNS[name] for name in ("next p50", "next p99", "CPU", "memory")},
@@ -133,7 +133,7 @@ def cells(results: list[Result]) -> list[list[str]]:
     from recipes.training import Loading
 
     if isinstance(results[0], Loading):
-        return cells_alone(results)
+        return loading_cells(results)
     names = list(results[0].scores)
     rows = [["loader", *COLUMNS, *names]]
     for loader, of in by_loader(results).items():
@@ -142,11 +142,11 @@ def cells(results: list[Result]) -> list[list[str]]:
     return rows
 
 
-def cells_alone(results: list[Loading]) -> list[list[str]]:
+def loading_cells(results: list[Loading]) -> list[list[str]]:
     """The same of loaders alone: after a rate of theirs, how many times as many Forebay gives."""
     by = by_loader(results)
     rows = [["loader"], *([loader] for loader in by)]
-    for name, (value, form, unit) in ALONE.items():
+    for name, (value, form, unit) in LOADING.items():
         beside = "forebay" in by and name.startswith("samples/s")
         rows[0] += [name, "Forebay's"] if beside else [name]
         for row, (loader, of) in zip(rows[1:], by.items()):

@@ -6,7 +6,7 @@
  *   bench_ceilings gather [-j threads] [-r row_bytes] FILE                  the same of a file that is mapped, from the page cache when warm
  *   bench_ceilings read   [-j threads] FILE…                                pread of whole files, from the page cache when warm
  *
- * Each thread has a working set of its own; the destination is a batch of 1,024 rows out of eight that are used in turn, as a
+ * Each thread has a working set of its own, but for a FILE; the destination is a batch of 1,024 rows out of eight that are used in turn, as a
  * loader's are, or 1 MiB for reads. The random rows of `gather` are drawn before the clock starts, and prefetched four ahead:
  * without that the copy waits for one miss after the other. One line of key=value pairs on stdout.
  */

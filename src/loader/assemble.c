@@ -23,7 +23,7 @@
 /* Which rows of which panels each slot of a piece is. False: cancelled. */
 static bool resolve(fby_loader *l, fby__worker *w, const fby__plan_piece *piece)
 {
-    const fby__loader_source *in = fby__source_of_piece(&l->sources, l->schedule.epoch, piece);
+    const fby__loader_source *in = fby__source_of_piece(l, piece);
     const uint64_t first = l->schedule.phases[piece->phase].first_slot,
                    *number = l->outputs.needs_ids ? fby__samples_first(in->samples) : NULL;
     if (!fby__epoch_resolve_in(l->schedule.epoch, piece->phase, piece->index, piece->n, w->sorted, w->item + piece->slot,
@@ -225,7 +225,7 @@ static fby__slots slots_of(const taken *t, uint32_t k)
     const fby__plan_piece *piece = &t->f->pieces[t->w->taken[k]];
     return (fby__slots){.slot = piece->slot,
                         .n = piece->n,
-                        .in = fby__source_of_piece(&t->l->sources, t->l->schedule.epoch, piece),
+                        .in = fby__source_of_piece(t->l, piece),
                         .staged = &t->f->staged[(size_t)t->w->taken[k] * t->l->outputs.shape->n_ragged]};
 }
 

@@ -30,10 +30,9 @@ typedef struct fby__picked {
 } fby__picked;
 
 /** The source that a piece's samples are of. */
-static inline const fby__loader_source *fby__source_of_piece(const fby__loader_sources *sources, const fby__epoch *epoch,
-                                                             const fby__plan_piece *piece)
+static inline const fby__loader_source *fby__source_of_piece(const fby_loader *l, const fby__plan_piece *piece)
 {
-    return &sources->at[fby__epoch_source(epoch, piece->phase)];
+    return &l->sources.at[fby__epoch_source(l->schedule.epoch, piece->phase)];
 }
 
 /** Are values that vary staged piece by piece? Where some pieces are missing; and of a mixture, whose pieces are of several sources. */

@@ -238,7 +238,7 @@ static fby_status count_output(const values_round *r, uint32_t output, uint32_t 
     *out = 0;
     for (uint32_t k = 0; k < r->n_taken; k++) {
         const fby__plan_piece *piece = &r->f->pieces[r->w->taken[k]];
-        fill.in = fby__source_of_piece(&r->l->sources, r->l->schedule.epoch, piece);
+        fill.in = fby__source_of_piece(r->l, piece);
         fill.s = &fill.in->outputs[output];
         const uint64_t n = measure(&fill, piece->slot, piece->n);
         total += n;

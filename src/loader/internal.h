@@ -127,7 +127,7 @@ struct fby__weights;
 uint64_t fby__loader_minimum(const fby_loader *l, const fby__plan *plan, struct fby__weights *w);
 uint64_t fby__loader_superbatch(const fby__loader_sources *sources, const fby_loader_opts *opts);
 /** How the outputs that are padded to the longest sample of a batch are, and how many those are. out: room for all outputs, or NULL. */
-uint32_t fby__loader_paddings(const fby__loader_source *in, const fby__batch_shape *shape, fby__padding *out);
+uint32_t fby__loader_paddings(const fby_loader *l, fby__padding *out);
 fby_status fby__loader_plan(const fby_loader *l, const fby_loader_opts *opts, uint64_t superbatch_samples, fby__plan **out, fby_error *err);
 /* memory_shares.c */
 /**

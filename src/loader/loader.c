@@ -184,11 +184,12 @@ static void choose_batch_size(fby__loader_config *config, const fby__loader_sour
     }
 }
 
-uint32_t fby__loader_paddings(const fby__loader_source *in, const fby__batch_shape *shape, fby__padding *out)
+uint32_t fby__loader_paddings(const fby_loader *l, fby__padding *out)
 {
+    const fby__loader_source *in = &l->sources.at[0];
     uint32_t n = 0;
     for (uint32_t i = 0; i < in->n_outputs; i++) {
-        const fby__batch_output *o = &shape->outputs[i];
+        const fby__batch_output *o = &l->outputs.shape->outputs[i];
         if (o->layout != FBY_LAYOUT_PADDED || in->outputs[i].rows != FBY__ROWS_ALL || in->outputs[i].of_sample)
             continue;
         if (out)
@@ -205,8 +206,7 @@ static fby_status mixing_of(const fby_loader *l, const fby__epoch *epoch, fby__m
     fby__padding *paddings = fby__calloc(l->outputs.shape->n_outputs, sizeof *paddings);
     if (!paddings)
         return fby__fail_nomem(err, "mixing of an epoch");
-    const fby_status status = fby__plan_mixing(epoch, BATCHES, paddings,
-                                               fby__loader_paddings(&l->sources.at[0], l->outputs.shape, paddings), out, out_sources, err);
+    const fby_status status = fby__plan_mixing(epoch, BATCHES, paddings, fby__loader_paddings(l, paddings), out, out_sources, err);
     fby__free(paddings);
     return status;
 }

@@ -154,7 +154,7 @@ void fby__loader_measure(fby_loader *l, fby_report *out)
         .memory_limit_bytes = l->memory.limits.limit_bytes,
         .padding = l->mixing.padding,
         .padding_unsorted = l->padding_unsorted,
-        .n_padded = fby__loader_paddings(&l->sources.at[0], l->outputs.shape, NULL),
+        .n_padded = fby__loader_paddings(l, NULL),
     };
 }
 

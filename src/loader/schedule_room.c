@@ -161,14 +161,14 @@ static void start_over(fby_loader *l, uint64_t batch)
 }
 
 /* The file that all blocks of a batch lie in; NULL: several. */
-static const char *file_of(const fby__loader_sources *sources, const fby__epoch *epoch, const fby__flight *f)
+static const char *file_of(const fby_loader *l, const fby__flight *f)
 {
     const fby__loader_source *source = NULL;
     uint32_t file = UINT32_MAX;
     for (uint32_t p = 0; p < f->n_pieces; p++) {
-        const fby__plan_phase *phase = &epoch->phases[f->pieces[p].phase];
+        const fby__plan_phase *phase = &l->schedule.epoch->phases[f->pieces[p].phase];
         for (uint32_t i = 0; i < phase->n_items; i++) {
-            const fby__loader_source *in = fby__source_of(sources, phase->items[i].block);
+            const fby__loader_source *in = fby__source_of(&l->sources, phase->items[i].block);
             const uint32_t here = fby__dataset_block(in->ds, phase->items[i].block - in->first_block)->file;
             if (source && (in != source || here != file))
                 return NULL;
@@ -182,7 +182,7 @@ static const char *file_of(const fby__loader_sources *sources, const fby__epoch 
 static void refuse_batch(fby_loader *l, fby__flight *f)
 {
     fby_error err = {.file_offset = -1};
-    const char *file = file_of(&l->sources, l->schedule.epoch, f);
+    const char *file = file_of(l, f);
     char where[600] = "", fewer[64] = "";
     const uint64_t budget = l->memory.budget_bytes, size = fby__epoch_batch_size(l->schedule.epoch, f->index);
     const bool in_pieces = !f->lacks.placed && f->lacks.samples < size; /* the rest is estimated, and all of it is there twice in the end */

@@ -237,7 +237,8 @@ static fby_status take_plan(fby__pack *p, fby_error *err)
     return status;
 }
 
-/* With many keys it has many MB. The stamp is older than what is read, so that no file is taken for one that was. */
+/* With many keys it has many MB. The stamp is older than what is read, so that no file is taken for one that was; all of it has to be the same,
+ * the inode on every file system: reading once too often does no harm. */
 fby_status fby__pack_plan_read(fby__pack *p, fby_error *err)
 {
     fby__file_stamp is = {0};

@@ -18,26 +18,39 @@
 #include <string.h>
 
 #define AFTER_BYTES (192u << 10) /* of values that are filled and then changed in place: a part of the L2 cache */
-#define SLICE_BYTES (4u << 20)   /* of others: a millisecond or a few, after which a loader that is closed or cancelled is heard */
+
+/* Which rows of their blocks each slot of a piece is. */
+static void find_rows(const fby__loader_source *in, fby__worker *w, const fby__plan_piece *piece)
+{
+    const uint64_t begin = piece->slot, end = begin + piece->n;
+    if (fby__samples_are_all_rows(in->samples)) {
+        memcpy(w->block_row + begin, w->sample + begin, piece->n * sizeof *w->sample);
+        for (uint64_t i = begin; i < end; i++)
+            w->n_rows[i] = 1;
+        return;
+    }
+    for (uint64_t i = begin; i < end; i++)
+        fby__samples_at(in->samples, fby__block_in(in, w->entry[i]), w->sample[i], &w->block_row[i], &w->n_rows[i]);
+}
 
 /* Which rows of which panels each slot of a piece is. False: cancelled. */
 static bool resolve(fby_loader *l, fby__worker *w, const fby__plan_piece *piece)
 {
     const fby__loader_source *in = fby__source_of_piece(l, piece);
-    const uint64_t first = l->schedule.phases[piece->phase].first_slot,
+    const uint64_t begin = piece->slot, end = begin + piece->n,
                    *number = l->outputs.needs_ids ? fby__samples_first(in->samples) : NULL;
+    fby__cache_entry *const *entry = l->schedule.slot_entry + l->schedule.phases[piece->phase].first_slot;
     if (!fby__epoch_resolve_in(l->schedule.epoch, piece->phase, piece->index, piece->n, w->sorted, w->item + piece->slot,
                                w->sample + piece->slot))
         return false;
-    memset(w->repeats + piece->slot, piece->repeats, piece->n);
-    for (uint64_t i = piece->slot; i < piece->slot + piece->n; i++) {
-        const fby__cache_entry *e = l->schedule.slot_entry[first + w->item[i]];
-        w->entry[i] = e;
-        fby__samples_at(in->samples, fby__block_in(in, e), w->sample[i], &w->block_row[i], &w->n_rows[i]);
-        w->first_row[i] = fby__block_panels_row(&e->data, e->lo, w->block_row[i]);
-        if (number)
-            w->id[i] = number[fby__block_in(in, e)] + w->sample[i];
-    }
+    memset(w->repeats + begin, piece->repeats, piece->n);
+    for (uint64_t i = begin; i < end; i++)
+        w->entry[i] = entry[w->item[i]];
+    find_rows(in, w, piece);
+    for (uint64_t i = begin; i < end; i++)
+        w->first_row[i] = fby__block_panels_row(&w->entry[i]->data, w->entry[i]->lo, w->block_row[i]);
+    for (uint64_t i = begin; number && i < end; i++)
+        w->id[i] = number[fby__block_in(in, w->entry[i])] + w->sample[i];
     return true;
 }
 
@@ -198,7 +211,7 @@ static fby_status fill_some(const fby__fill *f, const fby__slots *slots, fby_err
 /* Some samples at a time: a large batch can be given up, and where values are changed in place they are still in the cache then. */
 static fby_status fill_dense(const fby__fill *f, const fby__slots *slots, fby_error *err)
 {
-    const uint64_t at_once = (f->s->afters ? AFTER_BYTES : SLICE_BYTES) / (f->o->row_bytes + 1) + 1;
+    const uint64_t at_once = (f->s->afters ? AFTER_BYTES : FBY__SLICE_BYTES) / (f->o->row_bytes + 1) + 1;
     for (uint64_t i = 0; i < slots->n; i += at_once) {
         const fby__slots some = {.slot = slots->slot + i, .n = (uint32_t)fby__min_u64(at_once, slots->n - i)};
         FBY__TRY(fby__cancel_check(err));

@@ -4,6 +4,8 @@
 
 #include "loader/internal.h"
 
+#define FBY__SLICE_BYTES (4u << 20) /* a millisecond or a few, after which a loader that is closed or cancelled is heard */
+
 /** Slots [slot, slot + n) of a batch, all of them resolved in the worker's arrays. */
 typedef struct fby__slots {
     uint64_t slot;

@@ -178,8 +178,12 @@ static fby_status values_of(const fby__fill *f, const fby__slots *slots, size_t 
 {
     if (f->s->maker)
         return fby__fill_made(f, slots->slot, slots->n, stride_bytes, dst, err);
+    const uint8_t *heard = dst;
     for (uint64_t i = slots->slot; i < slots->slot + slots->n; i++) {
-        FBY__TRY(fby__cancel_check_at(i, err));
+        if (i % 4096 == 0 || dst - heard >= (ptrdiff_t)FBY__SLICE_BYTES) {
+            FBY__TRY(fby__cancel_check(err));
+            heard = dst;
+        }
         const fby_status status = sample_of(f, i, dst, err);
         if (status != FBY_OK)
             return fby__fill_row_error(f, i, status, err);

@@ -68,7 +68,7 @@ static void resolve_items(const fby__epoch *epoch, uint32_t phase_index, uint64_
             else
                 last = middle - 1;
         }
-        item = items[last].start <= element ? last : item; /* whichever of the two; often they are one */
+        item += (last - item) * (items[last].start <= element); /* whichever of the two, without a branch that nobody could guess */
         out_item[j] = item;
         out_sample[j] = element - items[item].start + items[item].lo;
     }

@@ -475,6 +475,8 @@ bool fby__samples_are_rows(const fby_samples *s, uint32_t block)
     return s->base->kind == FBY_SAMPLES_ROWS && !(s->choice && s->choice->blocks[block].some);
 }
 
+bool fby__samples_are_all_rows(const fby_samples *s) { return s->base->kind == FBY_SAMPLES_ROWS && !s->choice; }
+
 uint64_t fby__samples_from(const fby_samples *s, uint32_t block, uint64_t row)
 {
     uint64_t lo = 0, hi = fby__samples_of_block(s, block), at, rows;

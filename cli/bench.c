@@ -40,7 +40,7 @@ static const cli_option options[] = {
     {"save", 0, CLI_TEXT, offsetof(bench_options, save), "FILE", "write what was measured, for --against", NULL},
     {"against", 0, CLI_TEXT, offsetof(bench_options, against), "FILE", "exit with 1 when it is slower than what --save wrote, see below",
      NULL},
-    {"margin", 0, CLI_SHARE, offsetof(bench_options, margin), "SHARE", "with --against: by how much at least (default: 10%)", NULL},
+    {"margin", 0, CLI_SHARE, offsetof(bench_options, margin), "SHARE", "of --against, and of the base of --save: by how much at least (default: 10%)", NULL},
     {"compare", 0, CLI_FLAG, offsetof(bench_options, compare), NULL,
      "beside PyTorch, NumPy, Hugging Face datasets, Grain, LitData, scDataset, Ray Data, see below", NULL},
     {"today", 0, CLI_TEXT, offsetof(bench_options, today), "FILE.py:EXPR",
@@ -183,7 +183,8 @@ const cli_command cli_bench = {
         "machine\n"
         "does slows down both, and their ratio stays. It is slower when the whole 95 % interval of the ratio is beyond the margin: of "
         "samples\n"
-        "a second, or of samples a second of CPU time, which hardly changes with what else runs.\n"
+        "a second, or of samples a second of CPU time, which hardly changes with what else runs. What is undecided, and a base that is\n"
+        "vague, take more runs, ten times as many at most.\n"
         "--compare runs the loaders that are installed beside the Python package forebay, each in a process of its own, in turn: 3 runs "
         "of\n"
         "5 s (--quick: one of 2 s; --batches: as long as they take, 60 s at most) over the same files, for columns as they are (rows; no\n"

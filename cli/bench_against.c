@@ -2,7 +2,11 @@
  * forebay bench --save FILE, --against FILE: is it slower than it was? Runs of the loader and of the reference (bench_reference.c) alternate, and
  * what is saved and compared is their ratio: other programs, and a machine that is faster today than it was, change both.
  *
- * Verdicts need an interval: that of the ratio of two medians, by the bootstrap. While the margin lies inside of it, more runs follow.
+ * Verdicts need an interval: that of the ratio of two middles, by the bootstrap. While the margin lies inside of it, more runs follow; what is
+ * saved is measured until it differs from itself by less than half the margin, since every later verdict has its uncertainty.
+ *
+ * The middle is the mean of the middle half (interquartile mean): where another program runs half of the time, ratios lie about two values, and
+ * a median jumps from one to the other.
  */
 #include "bench.h"
 
@@ -15,7 +19,7 @@
 #define SCHEMA 1
 #define REFERENCE_SECONDS 0.3 /* or what a run of the loader takes, when that is less */
 enum {
-    MOST = 3, /* times the runs asked for, while it is undecided */
+    MOST = 10, /* times the runs asked for, while it is undecided */
     RESAMPLES = 2000,
     WARM_UP = 256 /* batches of each run that do not count, without --warmup */
 };
@@ -40,26 +44,37 @@ static size_t draw(uint64_t *state, size_t n)
     return (size_t)((*state >> 33) % n);
 }
 
-static double median_drawn(const sample *s, uint64_t *state, double *space)
+/** The mean of the middle half of values, which become sorted. */
+static double middle(double *values, size_t n)
+{
+    const size_t cut = n / 4;
+    double sum = 0;
+    (void)bench_median(values, n); /* sorts them */
+    for (size_t i = cut; i < n - cut; i++)
+        sum += values[i];
+    return sum / (double)(n - 2 * cut);
+}
+
+static double middle_drawn(const sample *s, uint64_t *state, double *space)
 {
     for (size_t i = 0; i < s->n; i++)
         space[i] = s->ratios[draw(state, s->n)];
-    return bench_median(space, s->n);
+    return middle(space, s->n);
 }
 
-static double median_of(const sample *s, double *space)
+static double middle_of(const sample *s, double *space)
 {
     memcpy(space, s->ratios, s->n * sizeof *space);
-    return bench_median(space, s->n);
+    return middle(space, s->n);
 }
 
 static verdict judge(const sample *base, const sample *now)
 {
     double *space = cli_alloc((base->n + now->n) * sizeof *space), *drawn = cli_alloc(RESAMPLES * sizeof *drawn);
     uint64_t state = 1;
-    verdict v = {.ratio = median_of(now, space) / median_of(base, space)};
+    verdict v = {.ratio = middle_of(now, space) / middle_of(base, space)};
     for (size_t i = 0; i < RESAMPLES; i++)
-        drawn[i] = median_drawn(now, &state, space) / median_drawn(base, &state, space);
+        drawn[i] = middle_drawn(now, &state, space) / middle_drawn(base, &state, space);
     (void)bench_median(drawn, RESAMPLES); /* sorts them */
     v.low = drawn[RESAMPLES / 40];
     v.high = drawn[RESAMPLES - 1 - RESAMPLES / 40];
@@ -247,9 +262,19 @@ static bool is_undecided(const bench_options *o, const session *s, const sample 
     return undecided;
 }
 
+/** Is what is saved so uncertain that it could differ from itself by half the margin? */
+static bool is_vague(const bench_options *o, const session *s)
+{
+    for (size_t m = 0; m < MEASURES; m++) {
+        if (judge(&s->now[m], &s->now[m]).low <= 1 - o->margin / 2)
+            return true;
+    }
+    return false;
+}
+
 int bench_against(const cli_data *data, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths)
 {
-    const size_t runs = o->runs ? o->runs : 10, most = o->against ? MOST * runs : runs;
+    const size_t runs = o->runs ? o->runs : 10, most = MOST * runs;
     session s = {.rates = cli_alloc(most * sizeof(double)), .references = cli_alloc(most * sizeof(double))};
     for (size_t m = 0; m < MEASURES; m++)
         s.now[m].ratios = cli_alloc(most * sizeof(double));
@@ -259,7 +284,7 @@ int bench_against(const cli_data *data, const bench_load *load, const bench_opti
     if (code == CLI_CONTINUE && (code = run_once(data, load, o, &s)) == CLI_CONTINUE && base)
         code = check_same(o->against, base, s.result);
     for (size_t i = 0; i < most && code == CLI_CONTINUE; i++) {
-        if (i >= runs && !is_undecided(o, &s, then))
+        if (i >= runs && !(base ? is_undecided(o, &s, then) : is_vague(o, &s)))
             break;
         code = run_once(data, load, o, &s);
     }

@@ -51,9 +51,9 @@ SIZES = {
     },
 }
 
-ALONE = "--no-network --seeds 3 --max-seconds 10"
+OF_LOADERS = "--no-network --seeds 3 --max-seconds 10"
 # With the batch sizes of their owners, but for jets: 256 matrices would be most of a tenth of the memory.
-SIZES_ALONE = {
+SIZES_OF_LOADERS = {
     "medium": {
         "hydrology": "--loaders today expert forebay --workers 2 --batch-size 512",
         "neutrino": "--loaders today today-random expert forebay --workers 2 --batch-size 512",
@@ -115,7 +115,7 @@ def recipe_of(name: str) -> training.Recipe:
 
 def arguments_of(name: str, scale: str, more: list[str]) -> list[str]:
     """Of train.py."""
-    size = f"{ALONE} {SIZES_ALONE[scale][name]}" if "--no-network" in more else SIZES[scale][name]
+    size = f"{OF_LOADERS} {SIZES_OF_LOADERS[scale][name]}" if "--no-network" in more else SIZES[scale][name]
     return ["--scale", scale, *size.split(), *(word for word in more if word != "--no-network")]
 
 
@@ -148,7 +148,7 @@ def section(name: str, scale: str, more: list[str]) -> Iterator[str]:
     yield f"{page(found)}\n{limits_table(found)}\n"
 
 
-def alone(name: str, scale: str, more: list[str]) -> Iterator[str]:
+def loaders_alone(name: str, scale: str, more: list[str]) -> Iterator[str]:
     """What results.md says of a recipe's loaders alone."""
     recipe, before, arguments = recipe_of(name), load(), arguments_of(name, scale, more)
     folder = training.prepare(recipe, arguments)[1]
@@ -211,7 +211,7 @@ def main() -> None:
         print(f"{name}: {seconds / 60:.0f} minutes at most by a rough sum, and the data where they are not there", flush=True)
     for name in names:
         print(f"\n{name}", flush=True)
-        for said in (alone if without else section)(name, args.scale, more):
+        for said in (loaders_alone if without else section)(name, args.scale, more):
             keep({f"{name}, loaders alone" if without else name: said})
 
 

@@ -148,7 +148,7 @@ def loading_cells(results: list[Loading]) -> list[list[str]]:
     rows = [["loader"], *([loader] for loader in by)]
     for name, (value, form, unit) in LOADING.items():
         beside = "forebay" in by and name.startswith("samples/s")
-        rows[0] += [name, "Forebay's"] if beside else [name]
+        rows[0] += [name, "Forebay gives"] if beside else [name]
         for row, (loader, of) in zip(rows[1:], by.items()):
             row.append(cell(list(map(value, of)), form, unit))
             if beside:

@@ -447,11 +447,14 @@ def count(text: str) -> int:
 
 
 def setting(text: str) -> tuple[str, Any]:
-    """An argument NAME=VALUE."""
+    """An argument NAME=VALUE; the value is a number, true or false, or text."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
-    return name, int(value) if value.isdecimal() else value
+    try:
+        return name, json.loads(value)  # a number, true, false
+    except ValueError:
+        return name, value
 
 
 def arguments(recipe: Recipe) -> argparse.ArgumentParser:

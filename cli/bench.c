@@ -33,14 +33,16 @@ static const cli_option options[] = {
     {"seconds", 0, CLI_TIME, offsetof(bench_options, seconds), "S", "stop after S seconds (default: 30 without --epochs; of each run: 3)",
      NULL},
     {"batches", 0, CLI_COUNT, offsetof(bench_options, batches), "N", "stop after N batches", NULL},
-    {"runs", 0, CLI_COUNT, offsetof(bench_options, runs), "N", "of each setting, in turn (default: 5; with --save, --against: 10)", NULL},
+    {"runs", 0, CLI_COUNT, offsetof(bench_options, runs), "N",
+     "of each setting, in turn (default: 5); with --save, --against at least (10)", NULL},
     {"quick", 'q', CLI_FLAG, offsetof(bench_options, quick), NULL, "a first look: 2 s at most; of several settings 3 runs of 1 s", NULL},
     {"warmup", 0, CLI_NUMBER, offsetof(bench_options, warmup), "N", "first run N batches that do not count", NULL},
     {"work", 0, CLI_TIME, offsetof(bench_options, work), "S", "keep the consumer busy that long after each batch: 5ms", NULL},
     {"save", 0, CLI_TEXT, offsetof(bench_options, save), "FILE", "write what was measured, for --against", NULL},
     {"against", 0, CLI_TEXT, offsetof(bench_options, against), "FILE", "exit with 1 when it is slower than what --save wrote, see below",
      NULL},
-    {"margin", 0, CLI_SHARE, offsetof(bench_options, margin), "SHARE", "of --against, and of the base of --save: by how much at least (default: 10%)", NULL},
+    {"margin", 0, CLI_SHARE, offsetof(bench_options, margin), "SHARE",
+     "the loss that --against finds, and that --save measures sharply enough for (default: 10%)", NULL},
     {"compare", 0, CLI_FLAG, offsetof(bench_options, compare), NULL,
      "beside PyTorch, NumPy, Hugging Face datasets, Grain, LitData, scDataset, Ray Data, see below", NULL},
     {"today", 0, CLI_TEXT, offsetof(bench_options, today), "FILE.py:EXPR",
@@ -183,8 +185,8 @@ const cli_command cli_bench = {
         "machine\n"
         "does slows down both, and their ratio stays. It is slower when the whole 95 % interval of the ratio is beyond the margin: of "
         "samples\n"
-        "a second, or of samples a second of CPU time, which hardly changes with what else runs. What is undecided, and a base that is\n"
-        "vague, take more runs, ten times as many at most.\n"
+        "a second, or of samples a second of CPU time, which hardly changes with what else runs. While that is undecided, or what is\n"
+        "saved differs from itself by half the margin, more runs follow: ten times as many at most.\n"
         "--compare runs the loaders that are installed beside the Python package forebay, each in a process of its own, in turn: 3 runs "
         "of\n"
         "5 s (--quick: one of 2 s; --batches: as long as they take, 60 s at most) over the same files, for columns as they are (rows; no\n"

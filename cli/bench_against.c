@@ -2,11 +2,11 @@
  * forebay bench --save FILE, --against FILE: is it slower than it was? Runs of the loader and of the reference (bench_reference.c) alternate, and
  * what is saved and compared is their ratio: other programs, and a machine that is faster today than it was, change both.
  *
- * Verdicts need an interval: that of the ratio of two middles, by the bootstrap. While the margin lies inside of it, more runs follow; what is
- * saved is measured until it differs from itself by less than half the margin, since every later verdict has its uncertainty.
+ * Verdicts need an interval: that of the ratio of two middles, by the bootstrap. While the margin lies inside of it, more runs follow, and so
+ * they do while what is saved differs from itself by half the margin or more: every later verdict has its uncertainty.
  *
  * The middle is the mean of the middle half (interquartile mean): where another program runs half of the time, ratios lie about two values, and
- * a median jumps from one to the other.
+ * a median jumps from one to the other. Neighbouring runs have a run of the reference in common, so they are drawn in pairs.
  */
 #include "bench.h"
 
@@ -17,9 +17,11 @@
 #include <unistd.h>
 
 #define SCHEMA 1
-#define REFERENCE_SECONDS 0.3 /* or what a run of the loader takes, when that is less */
+#define REFERENCE_SECONDS 0.3        /* or what a run of the loader takes, when that is less */
+#define LEAST_REFERENCE_SECONDS 0.05 /* a thread may have to wait for a core */
 enum {
-    MOST = 10, /* times the runs asked for, while it is undecided */
+    MOST = 10, /* times the runs asked for, while a verdict or what is saved is open */
+    FEW = 5,   /* runs say nothing of their spread */
     RESAMPLES = 2000,
     WARM_UP = 256 /* batches of each run that do not count, without --warmup */
 };
@@ -57,8 +59,10 @@ static double middle(double *values, size_t n)
 
 static double middle_drawn(const sample *s, uint64_t *state, double *space)
 {
-    for (size_t i = 0; i < s->n; i++)
-        space[i] = s->ratios[draw(state, s->n)];
+    for (size_t i = 0, at = 0; i < s->n; i++) {
+        at = i % 2 ? (at + 1) % s->n : draw(state, s->n);
+        space[i] = s->ratios[at];
+    }
     return middle(space, s->n);
 }
 
@@ -149,6 +153,7 @@ static int check_same(const char *path, const json_t *base, const json_t *now)
 
 typedef struct session {
     sample now[MEASURES];
+    size_t most;                /* runs */
     double *rates, *references; /* owned: of each run */
     json_t *result;             /* owned: the last run's, for people and files */
     bench_reference *reference;
@@ -162,7 +167,7 @@ static int run_once(const cli_data *data, const bench_load *load, const bench_op
     fby_loader *loader = NULL;
     const bool asked = o->seconds > 0 || o->epochs || o->batches;
     const bench_limits limits = {o->seconds > 0 ? o->seconds : asked ? 0 : o->quick ? 0.5 : 1, o->epochs, o->batches};
-    const double seconds = limits.seconds > 0 ? fmin(REFERENCE_SECONDS, limits.seconds) : REFERENCE_SECONDS;
+    const double seconds = limits.seconds > 0 ? fmax(LEAST_REFERENCE_SECONDS, fmin(REFERENCE_SECONDS, limits.seconds)) : REFERENCE_SECONDS;
     bench_options warm = *o;
     warm.warmup =
         o->warmup ? o->warmup : WARM_UP; /* memory that is touched for the first time costs what the host of a machine makes it cost */
@@ -174,14 +179,17 @@ static int run_once(const cli_data *data, const bench_load *load, const bench_op
                               bench_options_json(load, o, &r.report), "dataset", bench_dataset_json(data), "outputs",
                               bench_outputs_json(loader), "report", cli_report_json(&r.report, loader));
     } else if (code == CLI_CONTINUE) {
-        const bench_pace before = s->pace, after = bench_reference_run(s->reference, seconds);
         const size_t run = s->now[WALL].n;
-        s->rates[run] = bench_rate(&r);
-        s->references[run] = (before.wall + after.wall) / 2;
-        s->now[WALL].ratios[s->now[WALL].n++] = bench_rate(&r) / ((before.wall + after.wall) / 2);
-        s->now[CPU].ratios[s->now[CPU].n++] = (double)r.samples / r.cpu_seconds / ((before.cpu + after.cpu) / 2);
+        cli_progress("run %s of at most %s", cli_count(run + 1), cli_count(s->most));
+        const bench_pace before = s->pace, after = bench_reference_run(s->reference, seconds);
         s->pace = after;
-        json_object_set_new(s->result, "report", cli_report_json(&r.report, loader));
+        if (!bench_interrupted()) { /* else this run is not whole */
+            s->rates[run] = bench_rate(&r);
+            s->references[run] = (before.wall + after.wall) / 2;
+            s->now[WALL].ratios[s->now[WALL].n++] = bench_rate(&r) / ((before.wall + after.wall) / 2);
+            s->now[CPU].ratios[s->now[CPU].n++] = (double)r.samples / r.cpu_seconds / ((before.cpu + after.cpu) / 2);
+            json_object_set_new(s->result, "report", cli_report_json(&r.report, loader));
+        }
     }
     fby_loader_close(loader);
     free(r.times);
@@ -205,6 +213,34 @@ static void add_saved(session *s)
     json_object_set_new(s->result, "saved", saved);
 }
 
+/** Of the measures, which are slower, and which the margin lies inside of. */
+static bool is_slower(const bench_options *o, const verdict *v) { return v->high < 1 - o->margin; }
+static bool is_open(const bench_options *o, const verdict *v) { return v->low <= 1 - o->margin && !is_slower(o, v); }
+
+/** By how much what is saved may differ from itself. */
+static double vagueness(const session *s)
+{
+    double most = s->now[WALL].n < FEW ? 1 : 0;
+    for (size_t m = 0; m < MEASURES; m++)
+        most = fmax(most, 1 - judge(&s->now[m], &s->now[m]).low);
+    return most;
+}
+
+static bool is_vague(const bench_options *o, const session *s) { return o->save && vagueness(s) >= o->margin / 2; }
+
+/** Does the margin lie inside of an interval, and is none beyond it? */
+static bool is_undecided(const bench_options *o, const session *s, const sample then[MEASURES])
+{
+    bool undecided = false;
+    for (size_t m = 0; m < MEASURES; m++) {
+        const verdict v = judge(&then[m], &s->now[m]);
+        if (is_slower(o, &v))
+            return false;
+        undecided = undecided || is_open(o, &v);
+    }
+    return undecided;
+}
+
 static void print(const bench_options *o, const session *s, const json_t *base, const verdict v[MEASURES])
 {
     static const char *const WORDS[MEASURES] = {"as fast", "as many samples a CPU second"};
@@ -214,10 +250,20 @@ static void print(const bench_options *o, const session *s, const json_t *base, 
            cli_rate(json_real_value(json_object_get(s->result, "samples_per_second"))), cli_plain, cli_count(n), cli_rate(rates[0]),
            cli_rate(rates[n - 1]), cli_rate(json_real_value(json_object_get(json_object_get(s->result, "saved"), "reference_per_second"))));
     for (size_t m = 0; base && m < MEASURES; m++) {
-        const bool slower = v[m].high < 1 - o->margin;
-        printf("  %s%s%s %.3f times %s as in %s, a unit of the reference (95 %%: %.3f to %.3f)\n", slower ? cli_red : cli_green,
-               slower ? "slower:" : "holds: ", cli_plain, v[m].ratio, WORDS[m], cli_printable(o->against), v[m].low, v[m].high);
+        const bool slower = is_slower(o, &v[m]), open = is_open(o, &v[m]);
+        printf("  %s%s%s %.3f times %s as in %s, a unit of the reference (95 %%: %.3f to %.3f)\n",
+               slower ? cli_red
+               : open ? ""
+                      : cli_green,
+               slower ? "slower:   "
+               : open ? "undecided:"
+                      : "holds:    ",
+               cli_plain, v[m].ratio, WORDS[m], cli_printable(o->against), v[m].low, v[m].high);
     }
+    if (is_vague(o, s))
+        printf("  vague: %s differs from itself by %.1f %%, more than half of --margin %.3g%%; save it on a quieter machine, or with more "
+               "--runs\n",
+               cli_printable(o->save), 100 * vagueness(s), 100 * o->margin);
 }
 
 /** CLI_OK, CLI_FAILED when it is slower, or the code of an error that was printed. */
@@ -231,10 +277,11 @@ static int finish(const bench_options *o, session *s, const json_t *base, const 
         json_t *against = json_pack("{s:f}", "margin", o->margin);
         for (size_t m = 0; m < MEASURES; m++) {
             v[m] = judge(&then[m], &s->now[m]);
-            slower = slower || v[m].high < 1 - o->margin;
+            slower = slower || is_slower(o, &v[m]);
             json_object_set_new(against, AGAINST[m], json_pack("{s:f, s:f, s:f}", "ratio", v[m].ratio, "low", v[m].low, "high", v[m].high));
         }
         json_object_set_new(against, "slower", json_boolean(slower));
+        json_object_set_new(against, "undecided", json_boolean(is_undecided(o, s, then)));
         json_object_set_new(s->result, "against", against);
     }
     if (o->save && json_dump_file(s->result, o->save, JSON_INDENT(2)) != 0)
@@ -249,33 +296,10 @@ static int finish(const bench_options *o, session *s, const json_t *base, const 
     return code == CLI_OK && slower ? CLI_FAILED : code;
 }
 
-/** Does the margin lie inside of an interval, and in none beyond it? */
-static bool is_undecided(const bench_options *o, const session *s, const sample then[MEASURES])
-{
-    bool undecided = false;
-    for (size_t m = 0; m < MEASURES; m++) {
-        const verdict v = judge(&then[m], &s->now[m]);
-        if (v.high < 1 - o->margin)
-            return false;
-        undecided = undecided || v.low <= 1 - o->margin;
-    }
-    return undecided;
-}
-
-/** Is what is saved so uncertain that it could differ from itself by half the margin? */
-static bool is_vague(const bench_options *o, const session *s)
-{
-    for (size_t m = 0; m < MEASURES; m++) {
-        if (judge(&s->now[m], &s->now[m]).low <= 1 - o->margin / 2)
-            return true;
-    }
-    return false;
-}
-
 int bench_against(const cli_data *data, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths)
 {
     const size_t runs = o->runs ? o->runs : 10, most = MOST * runs;
-    session s = {.rates = cli_alloc(most * sizeof(double)), .references = cli_alloc(most * sizeof(double))};
+    session s = {.most = most, .rates = cli_alloc(most * sizeof(double)), .references = cli_alloc(most * sizeof(double))};
     for (size_t m = 0; m < MEASURES; m++)
         s.now[m].ratios = cli_alloc(most * sizeof(double));
     json_t *base = NULL;
@@ -283,13 +307,19 @@ int bench_against(const cli_data *data, const bench_load *load, const bench_opti
     int code = o->against ? read_base(o->against, &base, then) : CLI_CONTINUE;
     if (code == CLI_CONTINUE && (code = run_once(data, load, o, &s)) == CLI_CONTINUE && base)
         code = check_same(o->against, base, s.result);
+    size_t look = runs; /* now and then: every look is a chance to see what is not there */
     for (size_t i = 0; i < most && code == CLI_CONTINUE; i++) {
-        if (i >= runs && !(base ? is_undecided(o, &s, then) : is_vague(o, &s)))
-            break;
+        if (i == look) {
+            if (!(base && is_undecided(o, &s, then)) && !is_vague(o, &s))
+                break;
+            look += look / 4 + 1;
+        }
         code = run_once(data, load, o, &s);
     }
-    if (code == CLI_CONTINUE)
+    const bool interrupted = code == CLI_INTERRUPTED;
+    if (code == CLI_CONTINUE || (interrupted && s.now[WALL].n >= runs))
         code = finish(o, &s, base, then, data, paths, n_paths);
+    code = interrupted && code == CLI_OK ? CLI_INTERRUPTED : code;
     for (size_t m = 0; m < MEASURES; m++) {
         free(s.now[m].ratios);
         free(then[m].ratios);

@@ -19,7 +19,7 @@
 
 #define AFTER_BYTES (192u << 10) /* of values that are filled and then changed in place: a part of the L2 cache */
 
-/* Which rows of their blocks each slot of a piece is. */
+/* Which rows of their blocks each slot of a piece is, whose entry and sample are known. */
 static void find_rows(const fby__loader_source *in, fby__worker *w, const fby__plan_piece *piece)
 {
     const uint64_t begin = piece->slot, end = begin + piece->n;
@@ -37,8 +37,7 @@ static void find_rows(const fby__loader_source *in, fby__worker *w, const fby__p
 static bool resolve(fby_loader *l, fby__worker *w, const fby__plan_piece *piece)
 {
     const fby__loader_source *in = fby__source_of_piece(l, piece);
-    const uint64_t begin = piece->slot, end = begin + piece->n,
-                   *number = l->outputs.needs_ids ? fby__samples_first(in->samples) : NULL;
+    const uint64_t begin = piece->slot, end = begin + piece->n, *number = l->outputs.needs_ids ? fby__samples_first(in->samples) : NULL;
     fby__cache_entry *const *entry = l->schedule.slot_entry + l->schedule.phases[piece->phase].first_slot;
     if (!fby__epoch_resolve_in(l->schedule.epoch, piece->phase, piece->index, piece->n, w->sorted, w->item + piece->slot,
                                w->sample + piece->slot))

@@ -180,10 +180,11 @@ static fby_status values_of(const fby__fill *f, const fby__slots *slots, size_t 
         return fby__fill_made(f, slots->slot, slots->n, stride_bytes, dst, err);
     const uint8_t *heard = dst;
     for (uint64_t i = slots->slot; i < slots->slot + slots->n; i++) {
-        if (i % 4096 == 0 || dst - heard >= (ptrdiff_t)FBY__SLICE_BYTES) {
+        if (dst - heard >= (ptrdiff_t)FBY__SLICE_BYTES) {
             FBY__TRY(fby__cancel_check(err));
             heard = dst;
         }
+        FBY__TRY(fby__cancel_check_at(i - slots->slot, err));
         const fby_status status = sample_of(f, i, dst, err);
         if (status != FBY_OK)
             return fby__fill_row_error(f, i, status, err);

@@ -58,7 +58,7 @@ void fby__samples_at(const fby_samples *s, uint32_t block, uint64_t i, uint64_t 
 
 /** Is sample i of the block its row i, for every i? Then nobody needs to ask fby__samples_at. */
 bool fby__samples_are_rows(const fby_samples *s, uint32_t block);
-/** Is it so in all blocks? */
+/** True: it is so in all blocks; false: it may be so in some. */
 bool fby__samples_are_all_rows(const fby_samples *s);
 
 /** The first sample of a block that begins at a row, counted from the block's first, or after it: fby__samples_of_block when there is none. */

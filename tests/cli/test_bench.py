@@ -3,7 +3,9 @@
 import json
 import os
 import re
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
@@ -139,6 +141,7 @@ def test_a_page_that_cannot_be_written_is_an_error(table, tmp_path):
 # ---- is it slower than it was? ----
 
 SHORT = ["--batch-size", "256", "--seconds", "0.05", "--runs", "4"]
+TINY = ["--batch-size", "256", "--seconds", "0.01"]
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +159,8 @@ def test_what_was_saved_holds_against_itself_and_a_hundredth_of_its_pace_does_no
     got = measured(table, *SHORT, "--against", base, "--margin", "90%")
     assert got["against"]["slower"] is False
     assert all(got["against"][m]["low"] <= got["against"][m]["ratio"] <= got["against"][m]["high"] for m in ("wall", "cpu"))
+    longer_step = measured(table, *TINY, "--runs", 1, "--warmup", 1, "--work", "5ms", "--against", base, "--margin", "50%", code=1)
+    assert longer_step["against"]["wall"]["high"] < 0.5
     for measure in ("ratios", "cpu_ratios"):  # it was 100 times as fast, or took a hundredth of the CPU
         faster = [100 * ratio for ratio in saved["saved"][measure]]
         base.write_text(json.dumps({**saved, "saved": {**saved["saved"], measure: faster}}))
@@ -164,10 +169,51 @@ def test_what_was_saved_holds_against_itself_and_a_hundredth_of_its_pace_does_no
     assert measured(table, *SHORT, "--against", base, code=1)["against"]["slower"] is True
 
 
-def test_a_base_is_measured_until_its_margin_can_be_told(table, tmp_path):
-    base, brief = tmp_path / "base.json", ["--batch-size", "256", "--seconds", "0.01", "--runs", "2"]
-    bench(table, *brief, "--save", base, "--margin", "0.0001%")
-    assert len(json.loads(base.read_text())["saved"]["ratios"]) == 20  # ten times as many, and no more
+def runs_of(base):
+    return len(json.loads(base.read_text())["saved"]["ratios"])
+
+
+def test_a_base_is_measured_until_its_margin_can_be_told(table, saved_base, tmp_path):
+    base, narrow = tmp_path / "base.json", ["--margin", "0.0001%"]
+    done = bench(table, *TINY, "--runs", 1, "--save", base, *narrow)
+    assert runs_of(base) == 10 and "vague:" in done.stdout  # ten times as many, and no more
+    bench(table, *SHORT, "--save", base, "--against", saved_base, "--margin", "99%")
+    assert runs_of(base) < 40
+    bench(table, *TINY, "--runs", 1, "--save", base, "--margin", "90%")
+    assert 5 <= runs_of(base) <= 10  # one run has no spread, and says nothing of it
+    bench(table, *TINY, "--runs", 2, "--save", base, "--against", base, "--margin", "99.999%")
+    assert runs_of(base) >= 5  # of the base that it saves, too
+
+
+def middle(values):
+    """The mean of the middle half."""
+    values = sorted(values)
+    return np.mean(values[len(values) // 4 : len(values) - len(values) // 4])
+
+
+def test_means_of_the_middle_half_are_compared_and_what_is_open_is_said(table, saved_base, tmp_path):
+    base, saved = tmp_path / "base.json", json.loads(saved_base.read_text())
+    now = measured(table, *SHORT, "--against", saved_base, "--margin", "99%")
+    assert now["against"]["undecided"] is False
+    for measure, ratios in (("wall", "ratios"), ("cpu", "cpu_ratios")):
+        assert now["against"][measure]["ratio"] == pytest.approx(middle(now["saved"][ratios]) / middle(saved["saved"][ratios]), rel=1e-6)
+    pace = now["saved"]["ratios"][0]
+    open_one = {"ratios": [pace / 100] * 4 + [100 * pace] * 4, "cpu_ratios": [1e-3 * ratio for ratio in saved["saved"]["cpu_ratios"]]}
+    base.write_text(json.dumps({**saved, "saved": {**saved["saved"], **open_one}}))
+    done = bench(table, *TINY, "--runs", 1, "--against", base, "--margin", "50%").stdout
+    assert done.count("undecided:") == 1 and done.count("holds:") == 1 and "median of 10 runs" in done
+    assert measured(table, *TINY, "--runs", 1, "--against", base, "--margin", "50%")["against"]["undecided"] is True
+
+
+def test_interrupted_comparison_keeps_whole_runs(table, tmp_path):
+    base = tmp_path / "base.json"
+    words = [CLI, "bench", "--no-cache", table, "--seconds", "0.2", "--runs", "1", "--save", base, "--margin", "0.0001%"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 130 and err == "" and "samples/s" in out
+    assert 1 <= runs_of(base) < 10
 
 
 @pytest.mark.parametrize(

@@ -191,9 +191,9 @@ def test_a_tenth_that_is_refused_is_said(bench, monkeypatch):
 def test_options_of_forebays_loader_are_set(recipe, tmp_path):
     asked = {}
     noted = dataclasses.replace(recipe, data=lambda part, folder, args, **options: asked.update(options), loaders={"today": lambda folder, args: "theirs"})
-    args = training.arguments(noted).parse_args(["--device", "cpu", "--seed", "3", "--set", "streams=2", "io=mmap"])
+    args = training.arguments(noted).parse_args(["--device", "cpu", "--seed", "3", "--set", "streams=2", "io=mmap", "x=true", "y=0.5"])
     training.make(noted, tmp_path, args, "forebay")
-    assert asked == {"seed": 3, "streams": 2, "io": "mmap"}
+    assert asked == {"seed": 3, "streams": 2, "io": "mmap", "x": True, "y": 0.5}
     assert training.make(noted, tmp_path, args, "today") == "theirs"
     with pytest.raises(SystemExit):
         training.arguments(noted).parse_args(["--set", "streams"])

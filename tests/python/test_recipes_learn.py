@@ -136,10 +136,10 @@ def test_the_table_of_loaders_alone_has_forebays_ratio_beside_each_rate():
         for loader, samples in (("today", 4), ("forebay", 40_000))
     ]
     head, today, forebay = contest.cells(runs)
-    assert head == ["loader", "samples/s, first epoch", "Forebay's", "samples/s, then", "Forebay's", "next p50", "next p99", "CPU", "memory"]
+    assert head == ["loader", "samples/s, first epoch", "Forebay gives", "samples/s, then", "Forebay gives", "next p50", "next p99", "CPU", "memory"]
     assert today == ["today", "2 ±0", "10,000.0 ×", "30 ±10", "10,000.0 ×", "3.00 ±0.00 ms", "3.0 ±0.0 ms", "1.75 ±0.25 cores", "1 ±0 MiB"]
     assert forebay[1:5] == ["20,000 ±0", "", "300,000 ±100,000", ""]
-    assert "Forebay's" not in contest.cells(runs[:1])[0]
+    assert "Forebay gives" not in contest.cells(runs[:1])[0]
 
 
 @pytest.mark.parametrize(("freedom", "value"), [(1, 12.706), (4, 2.776), (10, 2.228), (1e4, 1.960)])

@@ -3,8 +3,8 @@
 
     tests/stress/regression.py [--times 10] [--busy] [--quick]
 
-Saves a base, compares with it so many times, which must hold each time, and then with a loss of 20 %, which must be found each time: with a base
-whose samples a unit of the reference are more by 1 / 0.8, as if it had been as fast as that. With --busy another program uses a CPU for half of the
+Saves a base, compares with it so many times, which must hold each time, and then with a loss of 20 %, which must be found each time: with a base of
+1 / 0.8 times as many samples a unit of the reference, as if it had been as fast as that. With --busy another program uses a CPU for half of the
 comparisons, in bursts. With --quick runs are half as long.
 """
 

@@ -91,7 +91,7 @@ class Site:
                 self.write(self.place(name), self.rewrite(name, (ROOT / name).read_text(encoding="utf-8")))
             elif name.endswith(".ipynb"):
                 self.write(self.place(name), self.rewrite(name, self.notebook(name)))
-            elif name.endswith((".png", ".svg")) and name.startswith("docs/"):
+            elif name.endswith((".png", ".svg", ".css")) and name.startswith("docs/"):
                 (PAGES / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(ROOT / name, PAGES / name)
         self.reference()

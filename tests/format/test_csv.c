@@ -92,6 +92,30 @@ static void the_window_makes_no_difference(void **state)
     }
 }
 
+static void fields_of_any_length_end_where_they_do(void **state)
+{
+    (void)state;
+    static const char ENDS[] = ",\n\r";
+    for (size_t n = 0; n <= 100; n++) {
+        for (size_t e = 0; e < sizeof ENDS; e++) { /* the last: the text ends */
+            uint8_t text[104] = "x,";
+            memset(text + 2, 'a', n);
+            const bool ends = !ENDS[e];
+            text[2 + n] = (uint8_t)ENDS[e];
+            const size_t size = 2 + n + !ends;
+            for (size_t step = 0; step <= 40; step += 13) {
+                fby__csv_cell cells[3];
+                uint32_t n_cells;
+                uint64_t line;
+                assert_int_equal(scan(text, size, step, cells, COUNT(cells), &n_cells, &line), 1);
+                assert_int_equal(n_cells, ENDS[e] == ',' ? 3 : 2);
+                assert_int_equal(cells[1].at, 2);
+                assert_int_equal(cells[1].n_flags, n);
+            }
+        }
+    }
+}
+
 static void lines_are_counted_inside_quotes_and_over_empty_ones(void **state)
 {
     (void)state;
@@ -479,6 +503,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_window_makes_no_difference),
+        TEST(fields_of_any_length_end_where_they_do),
         TEST(lines_are_counted_inside_quotes_and_over_empty_ones),
         TEST(cells_are_of_the_class_that_they_look_like),
         TEST(doubles_are_those_of_strtod),

@@ -1,6 +1,8 @@
 /* Text → records of cells: RFC 4180 section 2 with three line endings. What is refused is named by csv_open.c: see fby__csv_result. */
 #include "format/csv/csv.h"
 
+#define SHORT_BYTES 24u /* of most fields: not worth a look ahead */
+
 void fby__csv_scanner_init(fby__csv_scanner *s, uint8_t delimiter, uint64_t line)
 {
     *s = (fby__csv_scanner){.delimiter = delimiter, .line = line, .next_line = line};
@@ -23,6 +25,23 @@ static uint64_t count_breaks(const uint8_t *p, size_t n)
     for (size_t i = 0; i < n; i++)
         breaks += p[i] == '\n' || (p[i] == '\r' && (i + 1 == n || p[i + 1] != '\n'));
     return breaks;
+}
+
+/* Where a field that has no end in the text before p ends: n when the text does. Long ones are looked at 16 bytes at a time. */
+static size_t far_end(const fby__csv_scanner *s, const uint8_t *text, size_t n, size_t p)
+{
+    typedef uint8_t bytes __attribute__((vector_size(16), may_alias, aligned(1)));
+    typedef uint64_t words __attribute__((vector_size(16)));
+    const bytes zero = {0}, delimiter = zero + s->delimiter, lf = zero + (uint8_t)'\n', cr = zero + (uint8_t)'\r';
+    for (; p + sizeof(bytes) <= n; p += sizeof(bytes)) {
+        const bytes here = *(const bytes *)(text + p);
+        const words stops = (words)((here == delimiter) | (here == lf) | (here == cr));
+        if (stops[0] | stops[1])
+            break;
+    }
+    while (p < n && !s->stop[text[p]])
+        p++;
+    return p;
 }
 
 /* The field at *at, which moves to what follows it. */
@@ -51,8 +70,11 @@ static fby__csv_result next_field(const fby__csv_scanner *s, const uint8_t *text
         if (p < n && !s->stop[text[p]])
             return FBY__CSV_AFTER_QUOTE;
     } else {
-        while (p < n && !s->stop[text[p]])
+        const size_t soon = n - p < SHORT_BYTES ? n : p + SHORT_BYTES;
+        while (p < soon && !s->stop[text[p]])
             p++;
+        if (p == soon)
+            p = far_end(s, text, n, p);
         if (p == n && !last)
             return FBY__CSV_MORE;
         to = p;

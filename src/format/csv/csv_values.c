@@ -65,7 +65,7 @@ static bool parse_number(const uint8_t *p, size_t n, number *out)
         }
         uint64_t grown;
         digits++;
-        if (__builtin_mul_overflow(out->mantissa, 10, &grown) || __builtin_add_overflow(grown, p[i] - '0', &grown))
+        if (out->exact && (__builtin_mul_overflow(out->mantissa, 10, &grown) || __builtin_add_overflow(grown, p[i] - '0', &grown)))
             out->exact = false;
         if (out->exact) {
             out->mantissa = grown;

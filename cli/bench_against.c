@@ -182,6 +182,7 @@ static int run_once(const cli_data *data, const bench_load *load, const bench_op
         const size_t run = s->now[WALL].n;
         cli_progress("run %s of at most %s", cli_count(run + 1), cli_count(s->most));
         const bench_pace before = s->pace, after = bench_reference_run(s->reference, seconds);
+        cli_progress_end();
         s->pace = after;
         if (!bench_interrupted()) { /* else this run is not whole */
             s->rates[run] = bench_rate(&r);
@@ -213,57 +214,55 @@ static void add_saved(session *s)
     json_object_set_new(s->result, "saved", saved);
 }
 
-/** Of the measures, which are slower, and which the margin lies inside of. */
-static bool is_slower(const bench_options *o, const verdict *v) { return v->high < 1 - o->margin; }
-static bool is_open(const bench_options *o, const verdict *v) { return v->low <= 1 - o->margin && !is_slower(o, v); }
+/* Of several measures the worst counts. */
+typedef enum outcome { HOLDS, UNDECIDED, SLOWER } outcome;
 
-/** By how much what is saved may differ from itself. */
-static double vagueness(const session *s)
+static outcome outcome_of(const bench_options *o, const verdict *v)
 {
-    double most = s->now[WALL].n < FEW ? 1 : 0;
-    for (size_t m = 0; m < MEASURES; m++)
-        most = fmax(most, 1 - judge(&s->now[m], &s->now[m]).low);
-    return most;
+    return v->high < 1 - o->margin ? SLOWER : v->low <= 1 - o->margin ? UNDECIDED : HOLDS;
 }
 
-static bool is_vague(const bench_options *o, const session *s) { return o->save && vagueness(s) >= o->margin / 2; }
-
-/** Does the margin lie inside of an interval, and is none beyond it? */
-static bool is_undecided(const bench_options *o, const session *s, const sample then[MEASURES])
+/** All measures: v is room for them. */
+static outcome judge_all(const bench_options *o, const session *s, const sample then[MEASURES], verdict v[MEASURES])
 {
-    bool undecided = false;
+    outcome worst = HOLDS;
     for (size_t m = 0; m < MEASURES; m++) {
-        const verdict v = judge(&then[m], &s->now[m]);
-        if (is_slower(o, &v))
-            return false;
-        undecided = undecided || is_open(o, &v);
+        v[m] = judge(&then[m], &s->now[m]);
+        const outcome of = outcome_of(o, &v[m]);
+        worst = of > worst ? of : worst;
     }
-    return undecided;
+    return worst;
+}
+
+/** Could what is saved differ from itself by half the margin or more? *by: by how much. */
+static bool is_vague(const bench_options *o, const session *s, double *by)
+{
+    *by = s->now[WALL].n < FEW ? 1 : 0;
+    for (size_t m = 0; o->save && m < MEASURES; m++)
+        *by = fmax(*by, 1 - judge(&s->now[m], &s->now[m]).low);
+    return o->save && *by >= o->margin / 2;
 }
 
 static void print(const bench_options *o, const session *s, const json_t *base, const verdict v[MEASURES])
 {
     static const char *const WORDS[MEASURES] = {"as fast", "as many samples a CPU second"};
+    static const char *const OUTCOMES[] = {"holds:    ", "undecided:", "slower:   "};
+    const char *const colours[] = {cli_green, "", cli_red};
+    double by;
     const double *rates = s->rates; /* sorted */
     const size_t n = s->now[WALL].n;
     printf("  %s%s samples/s%s   median of %s runs, %s to %s, in turn with the reference (%s units/s)\n", cli_bold,
            cli_rate(json_real_value(json_object_get(s->result, "samples_per_second"))), cli_plain, cli_count(n), cli_rate(rates[0]),
            cli_rate(rates[n - 1]), cli_rate(json_real_value(json_object_get(json_object_get(s->result, "saved"), "reference_per_second"))));
     for (size_t m = 0; base && m < MEASURES; m++) {
-        const bool slower = is_slower(o, &v[m]), open = is_open(o, &v[m]);
-        printf("  %s%s%s %.3f times %s as in %s, a unit of the reference (95 %%: %.3f to %.3f)\n",
-               slower ? cli_red
-               : open ? ""
-                      : cli_green,
-               slower ? "slower:   "
-               : open ? "undecided:"
-                      : "holds:    ",
-               cli_plain, v[m].ratio, WORDS[m], cli_printable(o->against), v[m].low, v[m].high);
+        const outcome of = outcome_of(o, &v[m]);
+        printf("  %s%s%s %.3f times %s as in %s, a unit of the reference (95 %%: %.3f to %.3f)\n", colours[of], OUTCOMES[of], cli_plain,
+               v[m].ratio, WORDS[m], cli_printable(o->against), v[m].low, v[m].high);
     }
-    if (is_vague(o, s))
+    if (is_vague(o, s, &by))
         printf("  vague: %s differs from itself by %.1f %%, more than half of --margin %.3g%%; save it on a quieter machine, or with more "
                "--runs\n",
-               cli_printable(o->save), 100 * vagueness(s), 100 * o->margin);
+               cli_printable(o->save), 100 * by, 100 * o->margin);
 }
 
 /** CLI_OK, CLI_FAILED when it is slower, or the code of an error that was printed. */
@@ -271,17 +270,15 @@ static int finish(const bench_options *o, session *s, const json_t *base, const 
                   char *const *paths, size_t n_paths)
 {
     verdict v[MEASURES] = {{0}};
-    bool slower = false;
+    outcome worst = HOLDS;
     add_saved(s);
     if (base) {
         json_t *against = json_pack("{s:f}", "margin", o->margin);
-        for (size_t m = 0; m < MEASURES; m++) {
-            v[m] = judge(&then[m], &s->now[m]);
-            slower = slower || is_slower(o, &v[m]);
+        worst = judge_all(o, s, then, v);
+        for (size_t m = 0; m < MEASURES; m++)
             json_object_set_new(against, AGAINST[m], json_pack("{s:f, s:f, s:f}", "ratio", v[m].ratio, "low", v[m].low, "high", v[m].high));
-        }
-        json_object_set_new(against, "slower", json_boolean(slower));
-        json_object_set_new(against, "undecided", json_boolean(is_undecided(o, s, then)));
+        json_object_set_new(against, "slower", json_boolean(worst == SLOWER));
+        json_object_set_new(against, "undecided", json_boolean(worst == UNDECIDED));
         json_object_set_new(s->result, "against", against);
     }
     if (o->save && json_dump_file(s->result, o->save, JSON_INDENT(2)) != 0)
@@ -293,27 +290,29 @@ static int finish(const bench_options *o, session *s, const json_t *base, const 
         bench_print_dataset(data, paths, n_paths);
         print(o, s, base, v);
     }
-    return code == CLI_OK && slower ? CLI_FAILED : code;
+    return code == CLI_OK && worst == SLOWER ? CLI_FAILED : code;
 }
 
 int bench_against(const cli_data *data, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths)
 {
-    const size_t runs = o->runs ? o->runs : 10, most = MOST * runs;
-    session s = {.most = most, .rates = cli_alloc(most * sizeof(double)), .references = cli_alloc(most * sizeof(double))};
+    const size_t runs = o->runs ? o->runs : 10;
+    session s = {.most = MOST * runs};
+    s.rates = cli_alloc(s.most * sizeof *s.rates);
+    s.references = cli_alloc(s.most * sizeof *s.references);
     for (size_t m = 0; m < MEASURES; m++)
-        s.now[m].ratios = cli_alloc(most * sizeof(double));
+        s.now[m].ratios = cli_alloc(s.most * sizeof(double));
     json_t *base = NULL;
     sample then[MEASURES] = {{0}};
     int code = o->against ? read_base(o->against, &base, then) : CLI_CONTINUE;
     if (code == CLI_CONTINUE && (code = run_once(data, load, o, &s)) == CLI_CONTINUE && base)
         code = check_same(o->against, base, s.result);
     size_t look = runs; /* now and then: every look is a chance to see what is not there */
-    for (size_t i = 0; i < most && code == CLI_CONTINUE; i++) {
-        if (i == look) {
-            if (!(base && is_undecided(o, &s, then)) && !is_vague(o, &s))
-                break;
-            look += look / 4 + 1;
-        }
+    for (size_t i = 0; i < s.most && code == CLI_CONTINUE; i++) {
+        verdict v[MEASURES];
+        double by;
+        if (i == look && !(base && judge_all(o, &s, then, v) == UNDECIDED) && !is_vague(o, &s, &by))
+            break;
+        look += i == look ? look / 4 + 1 : 0;
         code = run_once(data, load, o, &s);
     }
     const bool interrupted = code == CLI_INTERRUPTED;

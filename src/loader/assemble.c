@@ -39,8 +39,7 @@ static bool resolve(fby_loader *l, fby__worker *w, const fby__plan_piece *piece)
     const fby__loader_source *in = fby__source_of_piece(l, piece);
     const uint64_t begin = piece->slot, end = begin + piece->n, *number = l->outputs.needs_ids ? fby__samples_first(in->samples) : NULL;
     fby__cache_entry *const *entry = l->schedule.slot_entry + l->schedule.phases[piece->phase].first_slot;
-    if (!fby__epoch_resolve_in(l->schedule.epoch, piece->phase, piece->index, piece->n, w->sorted, w->item + piece->slot,
-                               w->sample + piece->slot))
+    if (!fby__epoch_resolve_in(l->schedule.epoch, piece->phase, piece->index, piece->n, w->sorted, w->item + begin, w->sample + begin))
         return false;
     memset(w->repeats + begin, piece->repeats, piece->n);
     for (uint64_t i = begin; i < end; i++)

@@ -34,6 +34,13 @@ static inline void fby__prefetch_row(const uint8_t *row, size_t row_bytes)
         __builtin_prefetch(row + at, 0, 0);
 }
 
+/** The values of a sample that comes next, while another is worked on: into the L2, since so many at once would hold up the L1. */
+static inline void fby__prefetch_values(const uint8_t *from, size_t bytes)
+{
+    for (size_t at = 0; at < bytes && at < FBY__LINES_AHEAD * FBY__LINE_BYTES; at += FBY__LINE_BYTES)
+        __builtin_prefetch(from + at, 0, 2);
+}
+
 /** The rows that a loop would otherwise meet before it has fetched any. */
 static inline void fby__prefetch_first(const uint8_t *const *rows, size_t offset, size_t row_bytes, size_t n)
 {

@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "base/random.h"
 #include "block/convert.h"
+#include "block/prefetch.h"
 
 #include <string.h>
 
@@ -173,6 +174,24 @@ static fby_status sample_of(const fby__fill *f, uint64_t slot, uint8_t *dst, fby
     return items_of(f, p->data + first * element, item, item, &rows, dst, err);
 }
 
+/* Shuffled, the values of the next sample lie anywhere. */
+static void fetch_ahead(const fby__fill *f, uint64_t slot)
+{
+    const fby__output_source *s = f->s;
+    if (s->n_inputs || s->from != FBY_FROM_COLUMNS)
+        return;
+    const fby__panel *p = &f->w->entry[slot]->data.panels[s->panel];
+    const uint64_t row = fby__fill_row(f, slot, s->panel);
+    const size_t item = s->item_elements * fby_dtype_bytes(s->panel_dtype);
+    uint64_t first, n;
+    if (s->rows == FBY__ROWS_ALL) {
+        fby__prefetch_values(p->data + row * p->row_bytes + s->offset, f->w->n_rows[slot] * p->row_bytes);
+        return;
+    }
+    extent(p, row, s->item_elements, &first, &n);
+    fby__prefetch_values(p->data + first * fby_dtype_bytes(s->panel_dtype), n * item);
+}
+
 /* Values of the run's samples from dst on: packed, or stride_bytes apart. */
 static fby_status values_of(const fby__fill *f, const fby__slots *slots, size_t stride_bytes, uint8_t *dst, fby_error *err)
 {
@@ -185,6 +204,8 @@ static fby_status values_of(const fby__fill *f, const fby__slots *slots, size_t 
             heard = dst;
         }
         FBY__TRY(fby__cancel_check_at(i - slots->slot, err));
+        if (i + 1 < slots->slot + slots->n)
+            fetch_ahead(f, i + 1);
         const fby_status status = sample_of(f, i, dst, err);
         if (status != FBY_OK)
             return fby__fill_row_error(f, i, status, err);

@@ -222,7 +222,7 @@ def batches(make, folder, o):
         for batch in loader:
             tensor = batch[0] if isinstance(batch, tuple) else next(iter(batch.values()))
             yield batch, batch["event_lengths"].shape[0] if "event_lengths" in (batch if isinstance(batch, dict) else ()) else len(tensor)
-        if make is linkage_forebay:
+        if make in (linkage_forebay, evaluation_forebay):  # an evaluation is one pass: what it has inflated would serve the next
             loader = o.loader = make(folder, o)
 
 

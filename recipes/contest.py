@@ -193,16 +193,26 @@ def _speed(recipe: Recipe, loader: str, theirs: list[Result], ours: list[Result]
     return f"beside {loader} {more}; {_times(loader, *reached, f'{next(iter(ours[0].scores))} {recipe.target:g}')}"
 
 
-def _accuracy(loader: str, theirs: list[Result], ours: list[Result]) -> str:
-    """Is its score Forebay's, once both have seen as many samples?"""
+def _accuracy(recipe: Recipe, loader: str, theirs: list[Result], ours: list[Result]) -> str:
+    """Is its score Forebay's, once both have seen as many samples? A tenth of the way from guessing to the target counts as little."""
     score = next(iter(ours[0].scores))
     for name, fewer, others in ((loader, theirs, ours), ("Forebay", ours, theirs)):
         share = min(r.samples for r in fewer) / max(r.samples for r in others)
         if share < 0.95:
             return f"not compared: {name} had seen {share:.1%} of the samples when its time was up"
-    same, words = compared(*[[r.scores[score] for r in of] for of in (ours, theirs)])
+    scores = [[r.scores[score] for r in of] for of in (ours, theirs)]
+    same, words = compared(*scores)
     said = {"same": "the same within the spread", "unknown": "not known"}.get(same, "NOT the same")
+    if same == "same":
+        by, half = difference(*scores)
+        little = abs(recipe.target - recipe.chance) / 10
+        said += f", and within {little:.2g}" if abs(by) + half <= little else f", which is so wide that {abs(by) + half:.2g} would not show"
     return f"{score} with Forebay and {loader}: {said}; {words}"
+
+
+def learns(results: list[Result]) -> bool:
+    """Is the loss below that of the best constant prediction, with every loader?"""
+    return all(statistics.mean(r.loss for r in of) < statistics.mean(r.constant for r in results) for of in by_loader(results).values())
 
 
 def verdict(recipe: Recipe, results: list[Result]) -> list[str]:
@@ -218,7 +228,7 @@ def verdict(recipe: Recipe, results: list[Result]) -> list[str]:
     scores = {loader: [r.scores[score] for r in of] for loader, of in by.items()}
     if "forebay" in by:
         lines += [f"{'speed':<9}{_speed(recipe, loader, of, by['forebay'])}" for loader, of in by.items() if loader in recipe.loaders]
-        lines += [f"{'accuracy':<9}{_accuracy(loader, by[loader], by['forebay'])}" for loader in recipe.equal_to if loader in by]
+        lines += [f"{'accuracy':<9}{_accuracy(recipe, loader, by[loader], by['forebay'])}" for loader in recipe.equal_to if loader in by]
     if "forebay" in by and "forebay-in-order" in by:
         same, words = compared(scores["forebay"], scores["forebay-in-order"])
         better = "more" if recipe.target > recipe.chance else "less"

@@ -19,6 +19,7 @@ import itertools
 import json
 import logging
 import math
+import os
 import pathlib
 import shutil
 import sys
@@ -370,6 +371,8 @@ def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: 
     val, test = (recipe.data(part, folder, args, shuffle=False, **on_device(args)) for part in ("val", "test"))
     held_out = forebay.lightning.DataModule(val=val, test=test)
     judge = trainer_of(args)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(os.cpu_count() or 1)  # of what is judged, nothing is timed
     end = {name: value.detach().clone() for name, value in task.state_dict().items()}
     seconds = clock.curve[-1][0] if clock.curve else 0.0
     if not clock.kept or clock.kept[-1][1] < clock.samples:  # it ended early
@@ -382,6 +385,7 @@ def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: 
     scores, loss, constant = task.evaluation.scores, task.loss, task.constant
     judge.test(task, datamodule=held_out, verbose=False)
     held_out.close()
+    torch.set_num_threads(threads)
     reached = next((point.seconds for point in points if recipe.reaches(point.score)), None)
     return Result(
         loader, seed, clock.curve, points, scores, task.evaluation.scores, loss, constant, setup, seconds, clock.samples, nexts.seconds,
@@ -498,6 +502,7 @@ def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     instead.add_argument("--no-network", action="store_true", help=f"the loaders alone: an epoch, --max-seconds ({LOAD_SECONDS}) at most, and as many seconds more")
     add("--seconds", type=float, default=5, help="of each measurement of --diagnose")
     add("--report", action="store_true", help="print the loader's report")
+    add("--must-learn", action="store_true", help="exit with 1 unless the loss ends below that of the best constant prediction, with every loader")
     add("--progress", action="store_true", help="Lightning's progress bar")
     add("--json", type=pathlib.Path, help="write the results there")
     add("--picture", type=pathlib.Path, help="of the loss over time; by default <data>/loss.png with several loaders")
@@ -581,4 +586,6 @@ def main(recipe: Recipe, argv: list[str] | None = None) -> list[Result] | list[L
         path = args.picture or folder / "loss.png"
         contest.picture(recipe, results, path)
         print(f"picture: {path}")
+    if args.must_learn and not contest.learns(results):
+        raise SystemExit(f"train.py: {recipe.name} has learnt nothing")
     return results

@@ -22,8 +22,8 @@ def data(part, folder, args, **options):
     return ds.loader(loader.outputs(ds), batch_size=args.batch_size, memory=args.memory, **options)
 
 
-def today(folder, args):
-    return baseline.loader(folder / "records.tsv", args.batch_size, args.workers)
+def today(folder, args, **options):
+    return baseline.loader(folder / "records.tsv", args.batch_size, args.workers, **options)
 
 
 def experts(folder, args):
@@ -37,10 +37,11 @@ def loss(network, batch):
 
 RECIPE = training.Recipe(
     name="linkage", generate=lambda folder, scale: generate.generate_parts(folder, **generate.SCALES[scale]), data=data,
-    loaders={"today": today, "expert": experts},
+    loaders={"today": today, "today-tuned": lambda folder, args: today(folder, args, tuned=True), "expert": experts},
     network=lambda folder, args: nn.Sequential(nn.Linear(BITS, 512), nn.ReLU(), nn.Linear(512, GRAMS)),
     predict=lambda network, batch: network(batch[0]), loss=loss, truth=lambda batch: batch[1], constant=training.of_bits,
-    scores=lambda folder: evaluate.Scores(), chance=0.0, target=0.8, defaults=dict(batch_size=64, epochs=5, learning_rate=3e-3),
+    scores=lambda folder: evaluate.Scores(), chance=0.0, target=0.8,
+    equal_to=("today", "today-tuned", "expert"), defaults=dict(batch_size=64, epochs=5, learning_rate=3e-3),
 )  # fmt: skip
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The loaders that an expert writes for the recipes give the samples, types and shapes that Forebay gives, each sample as often, in another order."""
 
+import argparse
 import importlib
 
 import numpy as np
@@ -92,6 +93,18 @@ def test_todays_batches_hold_what_an_experts_do(made, name):
         assert len(np.unique(got.pop("gauge"))) == len(np.unique(want.pop("gauge")))  # today's are names
     for key, values in want.items():
         np.testing.assert_allclose(got[key], values, rtol=1e-4, atol=1e-4, err_msg=str(key))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_tuned_loader_of_linkage_gives_what_todays_does(made, workers):
+    module, folder, args = made("linkage")
+    tuned = module.RECIPE.loaders["today-tuned"](folder, argparse.Namespace(**{**vars(args), "workers": workers}))
+    assert (tuned.num_workers, tuned.persistent_workers, tuned.prefetch_factor, tuned.drop_last) == (workers, workers > 0, 4 if workers else None, True)
+    (want, sizes), (got, got_sizes) = (epoch("linkage", batches) for batches in (loader_of(made, "linkage", "today"), tuned))
+    assert got_sizes == sizes and got.keys() == want.keys()
+    for key, values in want.items():
+        assert got[key].dtype == values.dtype
+        np.testing.assert_array_equal(got[key], values, err_msg=str(key))
 
 
 @pytest.mark.parametrize("name", SIZES)

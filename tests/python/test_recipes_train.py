@@ -76,6 +76,7 @@ def test_the_neutrino_owners_question_is_answered_in_one_call(tmp_path, monkeypa
 LOADERS = [(name, loader) for name in SMALL for loader in ("forebay", "forebay-in-order", "today")]
 LOADERS += [(name, "expert") for name in ("hydrology", "neutrino", "linkage", "jets", "leak")]
 LOADERS += [("jets", "today-lru"), ("jets", "today-ram"), ("leak", "today-ram"), ("neutrino", "today-by-file"), ("neutrino", "today-random")]
+LOADERS += [("linkage", "today-tuned")]
 
 
 @pytest.mark.parametrize(("name", "loader"), LOADERS)

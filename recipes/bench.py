@@ -36,7 +36,7 @@ OTHERWISE_SECONDS = 20  # of a run: imports, set-up, validation
 # Arguments of train.py.
 SIZES = {
     "medium": {
-        "hydrology": "--loaders today expert forebay --seeds 3 --epochs 1 --batches 32 --points 4 --max-seconds 45 --batch-size 128 --workers 2 --torch-threads 1",
+        "hydrology": "--loaders today expert forebay --seeds 3 --epochs 1 --batches 128 --points 4 --max-seconds 60 --batch-size 128 --workers 2 --torch-threads 1",
         "neutrino": "--loaders today today-by-file today-random expert forebay forebay-in-order --seeds 3 --epochs 1 --points 12 --max-seconds 45 --torch-threads 1",
         "linkage": "--loaders today today-tuned expert forebay --seeds 5 --epochs 2 --points 16 --max-seconds 45 --workers 2 --torch-threads 1",
         "jets": "--loaders today today-lru today-ram expert forebay --seeds 3 --epochs 1 --batches 112 --points 28 --max-seconds 45 --workers 2 --torch-threads 1",

@@ -408,12 +408,12 @@ static fby_status group_sample(const fby__group_channels *p, fby__make_job *job,
 /* Shuffled, the rows of the next sample lie anywhere. Columns of one panel lie in the same rows, which are fetched once. */
 static void fetch_ahead(const fby__group_channels *p, const fby__make_job *job, uint64_t sample)
 {
-    const uint8_t *before = NULL;
+    uintptr_t before = 0;
     for (uint32_t k = 0; k < FIRST_FEATURE + p->n_features; k++) {
         const fby__make_view *v = &job->views[k];
-        const uint8_t *at = v->data[sample];
-        if (before == NULL || (size_t)(at > before ? at - before : before - at) >= v->row_bytes)
-            fby__prefetch_values(at, job->n_rows[sample] * v->row_bytes);
+        const uintptr_t at = (uintptr_t)v->data[sample];
+        if ((at > before ? at - before : before - at) >= v->row_bytes)
+            fby__prefetch_values(v->data[sample], job->n_rows[sample] * v->row_bytes);
         if (v->valid)
             fby__prefetch_values(v->valid[sample], job->n_rows[sample] * v->valid_bytes);
         before = at;

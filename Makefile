@@ -198,7 +198,7 @@ demo: setup python ## Make a data set, race the PyTorch DataLoader, train a mode
 recipes-setup: setup $(VENV)/.stamp-frameworks python ## What the recipes need, into .venv: packages, library, command
 
 recipes: recipes-setup ## Train the recipes on small data, today's loader beside Forebay's: tables and pictures
-	@for name in leak jets linkage neutrino hydrology nanoaod weather; do echo; echo "$$name"; $(PY) recipes/$$name/train.py --both --must-learn || exit 1; done
+	@for name in leak jets linkage neutrino hydrology nanoaod weather; do echo; echo "$$name"; $(PY) recipes/$$name/train.py --both --workers 2 --must-learn || exit 1; done
 
 recipes-bench: recipes-setup ## The recipes at larger sizes, over seeds, with each loader its owner has: recipes/results.md; SCALE=medium|bench
 	$(PY) recipes/bench.py --scale $(or $(SCALE),medium)

@@ -105,7 +105,7 @@ def caption(recipe: training.Recipe, results: list[training.Result], limits: dic
     seeds, score = len({result.seed for result in results}), next(iter(results[0].scores))
     said = f"Medians of {seeds} seeds, ± half the distance between the least and the most. Target: {score} {recipe.target:g} ({recipe.chance:g} by guessing) "
     kept = max(len(result.points) for result in results)
-    said += f"of the validation data, of which all scores here are; networks are evaluated at {kept} points of a run, so a target shows late by up to one. The last {score} of a loader is compared with Forebay's by Welch's t over seeds, at 95 %. "
+    said += f"of the validation data, of which all scores here are; networks are evaluated at up to {kept} points of a run, so a target may be noticed one point late. The last {score} of a loader is compared with Forebay's by Welch's t over seeds, at 95 %. "
     limited = ", ".join(f"{loader} by `{of.limit}`" for loader, of in limits.items())
     return said + f"What limits training (`fb.diagnose`, below): {limited or 'not measured'}."
 
@@ -137,9 +137,9 @@ def section(name: str, scale: str, more: list[str]) -> Iterator[str]:
     picture = f"docs/img/loss-{name}.png"
     results = training.main(recipe, [*arguments, "--picture", str(ROOT / picture)])
     head = heading(name, folder, arguments, before)
+    recipe = dataclasses.replace(recipe, target=training.arguments(recipe).parse_args(arguments).target)
     said = "\n".join(f"* {line}" for line in contest.verdict(recipe, results))
     drawn = f"![Loss over wall time, {name}: a line a run](../{picture})"
-    recipe = dataclasses.replace(recipe, target=training.arguments(recipe).parse_args(arguments).target)
 
     def page(found: dict[str, fb.Diagnosis]) -> str:
         return f"## {name}\n\n{head}\n\n{contest.markdown(results)}\n\n{caption(recipe, results, found)}\n\n{said}\n\n{drawn}\n"

@@ -193,8 +193,8 @@ def _speed(recipe: Recipe, loader: str, theirs: list[Result], ours: list[Result]
     return f"beside {loader} {more}; {_times(loader, *reached, f'{next(iter(ours[0].scores))} {recipe.target:g}')}"
 
 
-def _accuracy(recipe: Recipe, loader: str, theirs: list[Result], ours: list[Result]) -> str:
-    """Is its score Forebay's, once both have seen as many samples? A tenth of the way from guessing to the target counts as little."""
+def _accuracy(loader: str, theirs: list[Result], ours: list[Result]) -> str:
+    """Is its score Forebay's, once both have seen as many samples?"""
     score = next(iter(ours[0].scores))
     for name, fewer, others in ((loader, theirs, ours), ("Forebay", ours, theirs)):
         share = min(r.samples for r in fewer) / max(r.samples for r in others)
@@ -205,14 +205,18 @@ def _accuracy(recipe: Recipe, loader: str, theirs: list[Result], ours: list[Resu
     said = {"same": "the same within the spread", "unknown": "not known"}.get(same, "NOT the same")
     if same == "same":
         by, half = difference(*scores)
-        little = abs(recipe.target - recipe.chance) / 10
-        said += f", and within {little:.2g}" if abs(by) + half <= little else f", which is so wide that {abs(by) + half:.2g} would not show"
+        said += f", and by no more than {abs(by) + half:.2g}"
     return f"{score} with Forebay and {loader}: {said}; {words}"
 
 
-def learns(results: list[Result]) -> bool:
-    """Is the loss below that of the best constant prediction, with every loader?"""
-    return all(statistics.mean(r.loss for r in of) < statistics.mean(r.constant for r in results) for of in by_loader(results).values())
+def constant_of(results: list[Result]) -> float:
+    """The loss of the best constant prediction."""
+    return statistics.mean(r.constant for r in results)
+
+
+def without_learning(results: list[Result]) -> list[str]:
+    """The loaders with which the loss is not below that of the best constant prediction."""
+    return [loader for loader, of in by_loader(results).items() if not statistics.mean(r.loss for r in of) < constant_of(results)]
 
 
 def verdict(recipe: Recipe, results: list[Result]) -> list[str]:
@@ -220,15 +224,15 @@ def verdict(recipe: Recipe, results: list[Result]) -> list[str]:
     by = by_loader(results)
     score = next(iter(results[0].scores))
     loss = {loader: statistics.mean(r.loss for r in of) for loader, of in by.items()}
-    constant = statistics.mean(r.constant for r in results)
-    learnt = ", ".join(f"{value:.4f} with {loader}{'' if value < constant else ' (NOTHING is learnt)'}" for loader, value in loss.items())
-    lines = [f"{'loss':<9}{learnt}; {constant:.4f} of the best constant prediction; {score} of guessing is {recipe.chance:g}"]
+    nothing = without_learning(results)
+    learnt = ", ".join(f"{value:.4f} with {loader}{' (NOTHING is learnt)' if loader in nothing else ''}" for loader, value in loss.items())
+    lines = [f"{'loss':<9}{learnt}; {constant_of(results):.4f} of the best constant prediction; {score} of guessing is {recipe.chance:g}"]
     for result in results:
         lines += [f"{'test':<9}" + ", ".join(f"{name} {value:.4f}" for name, value in result.test_scores.items())] * (len(results) == 1)
     scores = {loader: [r.scores[score] for r in of] for loader, of in by.items()}
     if "forebay" in by:
         lines += [f"{'speed':<9}{_speed(recipe, loader, of, by['forebay'])}" for loader, of in by.items() if loader in recipe.loaders]
-        lines += [f"{'accuracy':<9}{_accuracy(recipe, loader, by[loader], by['forebay'])}" for loader in recipe.equal_to if loader in by]
+        lines += [f"{'accuracy':<9}{_accuracy(loader, by[loader], by['forebay'])}" for loader in recipe.equal_to if loader in by]
     if "forebay" in by and "forebay-in-order" in by:
         same, words = compared(scores["forebay"], scores["forebay-in-order"])
         better = "more" if recipe.target > recipe.chance else "less"

@@ -19,7 +19,6 @@ import itertools
 import json
 import logging
 import math
-import os
 import pathlib
 import shutil
 import sys
@@ -371,8 +370,6 @@ def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: 
     val, test = (recipe.data(part, folder, args, shuffle=False, **on_device(args)) for part in ("val", "test"))
     held_out = forebay.lightning.DataModule(val=val, test=test)
     judge = trainer_of(args)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(os.cpu_count() or 1)  # of what is judged, nothing is timed
     end = {name: value.detach().clone() for name, value in task.state_dict().items()}
     seconds = clock.curve[-1][0] if clock.curve else 0.0
     if not clock.kept or clock.kept[-1][1] < clock.samples:  # it ended early
@@ -385,7 +382,6 @@ def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: 
     scores, loss, constant = task.evaluation.scores, task.loss, task.constant
     judge.test(task, datamodule=held_out, verbose=False)
     held_out.close()
-    torch.set_num_threads(threads)
     reached = next((point.seconds for point in points if recipe.reaches(point.score)), None)
     return Result(
         loader, seed, clock.curve, points, scores, task.evaluation.scores, loss, constant, setup, seconds, clock.samples, nexts.seconds,
@@ -553,6 +549,8 @@ def prepare(recipe: Recipe, argv: list[str] | None) -> tuple[argparse.Namespace,
     loaders = [args.alone] if args.alone else list(dict.fromkeys([*loaders, *[IN_ORDER] * args.order]))
     if (args.checkpoints or args.resume) and len(loaders) * args.seeds > 1:
         raise SystemExit("train.py: --checkpoints and --resume are of a single run: give one loader and one seed")
+    if args.must_learn and (args.diagnose or args.no_network):
+        raise SystemExit("train.py: --must-learn is of training, which --diagnose and --no-network do without")
     return args, folder, loaders
 
 
@@ -586,6 +584,6 @@ def main(recipe: Recipe, argv: list[str] | None = None) -> list[Result] | list[L
         path = args.picture or folder / "loss.png"
         contest.picture(recipe, results, path)
         print(f"picture: {path}")
-    if args.must_learn and not contest.learns(results):
-        raise SystemExit(f"train.py: {recipe.name} has learnt nothing")
+    if args.must_learn and (nothing := contest.without_learning(results)):
+        raise SystemExit(f"train.py: {recipe.name} has learnt nothing with {', '.join(nothing)}")
     return results

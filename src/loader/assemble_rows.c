@@ -174,7 +174,7 @@ static fby_status sample_of(const fby__fill *f, uint64_t slot, uint8_t *dst, fby
     return items_of(f, p->data + first * element, item, item, &rows, dst, err);
 }
 
-/* Shuffled, the values of the next sample lie anywhere. */
+/* In a shuffled epoch the values of the next sample can lie anywhere in memory. Of long rows with a few values of the output most would not be read. */
 static void fetch_ahead(const fby__fill *f, uint64_t slot)
 {
     const fby__output_source *s = f->s;
@@ -185,7 +185,9 @@ static void fetch_ahead(const fby__fill *f, uint64_t slot)
     const size_t item = s->item_elements * fby_dtype_bytes(s->panel_dtype);
     uint64_t first, n;
     if (s->rows == FBY__ROWS_ALL) {
-        fby__prefetch_values(p->data + row * p->row_bytes + s->offset, f->w->n_rows[slot] * p->row_bytes);
+        const bool dense = p->row_bytes <= FBY__LINE_BYTES || 2 * s->row_elements * fby_dtype_bytes(s->panel_dtype) >= p->row_bytes;
+        if (dense)
+            fby__prefetch_values(p->data + row * p->row_bytes + s->offset, f->w->n_rows[slot] * p->row_bytes);
         return;
     }
     extent(p, row, s->item_elements, &first, &n);

@@ -405,14 +405,19 @@ static fby_status group_sample(const fby__group_channels *p, fby__make_job *job,
     return FBY_OK;
 }
 
-/* Shuffled, the rows of the next sample lie anywhere. Columns of one panel lie in the same rows, which are fetched once. */
+/*
+ * In a shuffled epoch the rows of the next sample can lie anywhere in memory. Columns of one panel lie in the same rows, which are fetched
+ * once; of rows longer than a line most would not be read.
+ */
 static void fetch_ahead(const fby__group_channels *p, const fby__make_job *job, uint64_t sample)
 {
     uintptr_t before = 0;
     for (uint32_t k = 0; k < FIRST_FEATURE + p->n_features; k++) {
+        if (k >= FIRST_FEATURE ? !p->uses[k - FIRST_FEATURE] : k == ORDER && p->is_mask)
+            continue;
         const fby__make_view *v = &job->views[k];
         const uintptr_t at = (uintptr_t)v->data[sample];
-        if ((at > before ? at - before : before - at) >= v->row_bytes)
+        if (v->row_bytes <= FBY__LINE_BYTES && (at > before ? at - before : before - at) >= v->row_bytes)
             fby__prefetch_values(v->data[sample], job->n_rows[sample] * v->row_bytes);
         if (v->valid)
             fby__prefetch_values(v->valid[sample], job->n_rows[sample] * v->valid_bytes);

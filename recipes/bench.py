@@ -36,11 +36,15 @@ OTHERWISE_SECONDS = 20  # of a run: imports, set-up, validation
 # Arguments of train.py.
 SIZES = {
     "medium": {
-        "hydrology": "--loaders today expert forebay --seeds 3 --epochs 1 --batches 128 --points 4 --max-seconds 60 --batch-size 128 --workers 2 --torch-threads 1",
+        "hydrology": "--loaders today expert forebay "
+        "--seeds 3 --epochs 1 --batches 128 --points 4 --max-seconds 60 --batch-size 128 --workers 2 --torch-threads 1",
         "neutrino": "--loaders today today-by-file today-random expert forebay forebay-in-order --seeds 3 --epochs 1 --points 12 --max-seconds 45 --torch-threads 1",
-        "linkage": "--loaders today today-tuned expert forebay --seeds 5 --epochs 2 --points 16 --max-seconds 45 --workers 2 --torch-threads 1",
-        "jets": "--loaders today today-lru today-ram expert forebay --seeds 3 --epochs 1 --batches 112 --points 28 --max-seconds 45 --workers 2 --torch-threads 1",
-        "leak": "--loaders today today-ram expert forebay --seeds 3 --epochs 1 --points 32 --batch-size 512 --max-seconds 45 --workers 2 --torch-threads 2 --target 0.99",
+        "linkage": "--loaders today today-tuned expert forebay "
+        "--seeds 5 --epochs 2 --points 16 --max-seconds 45 --workers 2 --torch-threads 1",
+        "jets": "--loaders today today-lru today-ram expert forebay "
+        "--seeds 3 --epochs 1 --batches 112 --points 28 --max-seconds 45 --workers 2 --torch-threads 1",
+        "leak": "--loaders today today-ram expert forebay "
+        "--seeds 3 --epochs 1 --points 32 --batch-size 512 --max-seconds 45 --workers 2 --torch-threads 2 --target 0.99",
     },
     "bench": {
         "hydrology": "--loaders today expert forebay --seeds 3 --epochs 1 --batches 1000 --workers 10 --max-seconds 900",
@@ -105,7 +109,8 @@ def caption(recipe: training.Recipe, results: list[training.Result], limits: dic
     seeds, score = len({result.seed for result in results}), next(iter(results[0].scores))
     said = f"Medians of {seeds} seeds, ± half the distance between the least and the most. Target: {score} {recipe.target:g} ({recipe.chance:g} by guessing) "
     kept = max(len(result.points) for result in results)
-    said += f"of the validation data, of which all scores here are; networks are evaluated at up to {kept} points of a run, so a target may be noticed one point late. The last {score} of a loader is compared with Forebay's by Welch's t over seeds, at 95 %. "
+    said += f"of the validation data, of which all scores here are; networks are evaluated at up to {kept} points of a run, so a target may be noticed one "
+    said += f"point late. The last {score} of a loader is compared with Forebay's by Welch's t over seeds, at 95 %. "
     limited = ", ".join(f"{loader} by `{of.limit}`" for loader, of in limits.items())
     return said + f"What limits training (`fb.diagnose`, below): {limited or 'not measured'}."
 
@@ -191,14 +196,14 @@ HEAD = """# Results
 
 What `make recipes-bench` measured: networks trained from files to scores, each run in a process of its own with an empty index cache, medians
 over seeds. `today…` are the loaders that a system's owner has, `expert` is what somebody writes who knows NumPy, pyarrow and h5py well, in the
-training process ([recipes](README.md)), of which a thread reads ahead. CPU (seconds of CPU time a
-second) and memory (its peak, as what grew since the loader was made) are of loader and network together, *waiting* is the share of training
-inside `next()`, and *to target* has set-up in it. The second table is `--diagnose`, all loaders in one process: the step on one cached batch,
-the loader alone, both together.
+training process ([recipes](README.md)), of which a thread reads ahead. CPU (seconds of CPU time a second) and memory (its peak, as what grew since
+the loader was made) are of loader and network together, *waiting* is the share of training inside `next()`, and *to target* has set-up in it. The
+second table is `--diagnose`, all loaders in one process: the step on one cached batch, the loader alone, both together.
 
-*Loaders alone*, below them, are in processes of their own, too: samples/s of the first epoch, or of as much of it as there was time for, with set-up in
-it, then of what follows, epoch after epoch, and how many times as many Forebay gives; CPU and memory are of both. These data fit into memory, where Forebay
-keeps them: what follows the first epoch is of a loader that reads nothing any more, beside ones that read every epoch. At larger sizes: [speed](../docs/speed.md).
+*Loaders alone*, below them, are in processes of their own, too: samples/s of the first epoch, or of as much of it as there was time for, with set-up
+in it, then of what follows, epoch after epoch, and how many times as many Forebay gives; CPU and memory are of both. These data fit into memory, where
+Forebay keeps them: what follows the first epoch is of a loader that reads nothing any more, beside ones that read every epoch. At larger sizes:
+[speed](../docs/speed.md).
 """
 
 

@@ -216,7 +216,8 @@ def constant_of(results: list[Result]) -> float:
 
 def without_learning(results: list[Result]) -> list[str]:
     """The loaders with which the loss is not below that of the best constant prediction."""
-    return [loader for loader, of in by_loader(results).items() if not statistics.mean(r.loss for r in of) < constant_of(results)]
+    constant = constant_of(results)
+    return [loader for loader, of in by_loader(results).items() if not statistics.mean(r.loss for r in of) < constant]
 
 
 def verdict(recipe: Recipe, results: list[Result]) -> list[str]:

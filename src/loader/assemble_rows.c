@@ -147,6 +147,26 @@ static fby_status lists_of(const fby__fill *f, uint64_t slot, const fby__picked 
     return FBY_OK;
 }
 
+/* Where the values of a sample lie in its panel, before some are drawn: n items of item_bytes, stride_bytes apart. */
+typedef struct stored_values {
+    const uint8_t *at;
+    size_t item_bytes, stride_bytes;
+    uint64_t n;
+} stored_values;
+
+static inline stored_values stored_of(const fby__fill *f, uint64_t slot)
+{
+    const fby__output_source *s = f->s;
+    const fby__panel *p = &f->w->entry[slot]->data.panels[s->panel];
+    const uint64_t row = fby__fill_row(f, slot, s->panel);
+    const size_t element = fby_dtype_bytes(s->panel_dtype), item = s->item_elements * element;
+    if (s->rows == FBY__ROWS_ALL)
+        return (stored_values){p->data + row * p->row_bytes + s->offset, s->row_elements * element, p->row_bytes, f->w->n_rows[slot]};
+    uint64_t first, n;
+    extent(p, row, s->item_elements, &first, &n);
+    return (stored_values){p->data + first * element, item, item, n};
+}
+
 static fby_status sample_of(const fby__fill *f, uint64_t slot, uint8_t *dst, fby_error *err)
 {
     const fby__output_source *s = f->s;
@@ -163,35 +183,21 @@ static fby_status sample_of(const fby__fill *f, uint64_t slot, uint8_t *dst, fby
         mask_of(f, slot, &rows, dst);
         return FBY_OK;
     }
-    const fby__panel *p = &f->w->entry[slot]->data.panels[s->panel];
-    size_t element = fby_dtype_bytes(s->panel_dtype);
-    if (s->rows == FBY__ROWS_ALL)
-        return items_of(f, p->data + fby__fill_row(f, slot, f->s->panel) * p->row_bytes + s->offset, s->row_elements * element,
-                        p->row_bytes, &rows, dst, err);
-    uint64_t first, n;
-    const size_t item = s->item_elements * element;
-    extent(p, fby__fill_row(f, slot, f->s->panel), s->item_elements, &first, &n);
-    return items_of(f, p->data + first * element, item, item, &rows, dst, err);
+    const stored_values v = stored_of(f, slot);
+    return items_of(f, v.at, v.item_bytes, v.stride_bytes, &rows, dst, err);
 }
 
-/* In a shuffled epoch the values of the next sample can lie anywhere in memory. Of long rows with a few values of the output most would not be read. */
+/*
+ * In a shuffled epoch the values of the next sample can lie anywhere in memory. Of long rows with a few values of the output most would not
+ * be read.
+ */
 static void fetch_ahead(const fby__fill *f, uint64_t slot)
 {
-    const fby__output_source *s = f->s;
-    if (s->n_inputs || s->from != FBY_FROM_COLUMNS)
+    if (f->s->n_inputs || f->s->from != FBY_FROM_COLUMNS)
         return;
-    const fby__panel *p = &f->w->entry[slot]->data.panels[s->panel];
-    const uint64_t row = fby__fill_row(f, slot, s->panel);
-    const size_t item = s->item_elements * fby_dtype_bytes(s->panel_dtype);
-    uint64_t first, n;
-    if (s->rows == FBY__ROWS_ALL) {
-        const bool dense = p->row_bytes <= FBY__LINE_BYTES || 2 * s->row_elements * fby_dtype_bytes(s->panel_dtype) >= p->row_bytes;
-        if (dense)
-            fby__prefetch_values(p->data + row * p->row_bytes + s->offset, f->w->n_rows[slot] * p->row_bytes);
-        return;
-    }
-    extent(p, row, s->item_elements, &first, &n);
-    fby__prefetch_values(p->data + first * fby_dtype_bytes(s->panel_dtype), n * item);
+    const stored_values v = stored_of(f, slot);
+    if (v.stride_bytes <= FBY__LINE_BYTES || 2 * v.item_bytes >= v.stride_bytes)
+        fby__prefetch_values(v.at, v.n * v.stride_bytes);
 }
 
 /* Values of the run's samples from dst on: packed, or stride_bytes apart. */

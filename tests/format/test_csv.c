@@ -227,6 +227,26 @@ static void cells_are_of_the_class_that_they_look_like(void **state)
     }
 }
 
+/* Every character beside the digits, at every place of a run of them. */
+static void one_character_decides_what_a_long_number_is(void **state)
+{
+    (void)state;
+    for (size_t n = 21; n < 60; n++)
+        for (size_t at = 1; at < n; at++)
+            for (int c = 1; c < 256; c++) {
+                uint8_t text[60];
+                int64_t value;
+                memset(text, '9', n);
+                text[at] = (uint8_t)c;
+                const bool is_whole = (c >= '0' && c <= '9') || (c == ' ' && at == n - 1), is_power = (c | 0x20) == 'e' && at < n - 1;
+                const fby__csv_class expect = is_whole ? FBY__CSV_BIG : c == '.' || is_power ? FBY__CSV_FLOAT : FBY__CSV_STRING;
+                if (is_power && n - at > 3) /* beyond every double */
+                    continue;
+                if (fby__csv_classify(text, n, &value) != expect)
+                    fail_msg("'%.*s' is of another class, with 0x%02x at %zu", (int)n, (const char *)text, (unsigned)c, at);
+            }
+}
+
 static void doubles_are_those_of_strtod(void **state)
 {
     (void)state;
@@ -506,6 +526,7 @@ int main(void)
         TEST(fields_of_any_length_end_where_they_do),
         TEST(lines_are_counted_inside_quotes_and_over_empty_ones),
         TEST(cells_are_of_the_class_that_they_look_like),
+        TEST(one_character_decides_what_a_long_number_is),
         TEST(doubles_are_those_of_strtod),
         TEST(a_failing_allocation_or_read_is_an_error_and_leaks_nothing),
         TEST(damaged_files_and_blobs_give_an_error_or_a_table),

@@ -13,8 +13,18 @@
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static bool is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
+
+/* Are eight bytes digits, 0x30 to 0x39? Their high halves are 3, and still are once 6 is added, which carries into no other byte. */
+static bool are_digits(const uint8_t *p)
+{
+    const uint64_t high = UINT64_C(0xf0f0f0f0f0f0f0f0), threes = UINT64_C(0x3030303030303030);
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return (v & high) == threes && ((v + UINT64_C(0x0606060606060606)) & high) == threes;
+}
 
 static void trim(const uint8_t **p, size_t *n)
 {
@@ -70,6 +80,9 @@ static bool parse_number(const uint8_t *p, size_t n, number *out)
         if (out->exact) {
             out->mantissa = grown;
             out->exponent -= point;
+        } else {
+            while (n - i > 8 && are_digits(p + i + 1)) /* further digits change nothing: long runs of them are filters of bits */
+                i += 8;
         }
     }
     if (digits == 0)

@@ -281,12 +281,12 @@ static int add_source(sources *s, const home *h, const char *file, const char *o
     bool own = strcmp(file, ".") == 0;
     unsigned absent = later ? FBY__H5P_SOURCE_LATER : FBY__H5P_SOURCE_MISSING;
     *out_there = false;
-    const int found = own ? 1 : find_linked(s, h->path, file, getenv("HDF5_VDS_PREFIX"), path);
+    const int located = own ? 1 : find_linked(s, h->path, file, getenv("HDF5_VDS_PREFIX"), path);
     if (own)
         (void)snprintf(path, sizeof path, "%s", h->path);
-    if (found < 0)
+    if (located < 0)
         return -1;
-    if (!found)
+    if (!located)
         return later ? add(s, path, absent, NULL) : add_missing(s, path, "its source file '%.250s' is not there (%.400s)", file, path);
     AUTO_ID fapl = H5Pcreate(H5P_FILE_ACCESS);
     AUTO_ID opened = own || fapl < 0 || H5Pset_fclose_degree(fapl, H5F_CLOSE_WEAK) < 0 ? -1 : H5Fopen(path, H5F_ACC_RDONLY, fapl);

@@ -8,6 +8,7 @@ torch and JAX once :func:`register` has been called.
 from __future__ import annotations
 
 import array
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -35,9 +36,31 @@ def _indexable(tensor: Any) -> Any:
     return memoryview(tensor) if isinstance(tensor, _forebay.Tensor) else tensor
 
 
+def _numbers(values: list[int]) -> memoryview:
+    """Of int64, where no array library is at hand."""
+    return memoryview(array.array("q", values))
+
+
+def _rows(values: Any, at: int, n: int) -> Any:
+    """The first n rows of one sample of a padded tensor. A memoryview has no views of several axes: those of it are cut out of its bytes."""
+    values = _indexable(values)
+    if not isinstance(values, memoryview):
+        return values[at][:n]
+    if not n:
+        return values[:0]
+    _, length, *rest = values.shape
+    try:
+        flat, row = values.cast("B").cast(values.format), math.prod(rest)
+    except ValueError:  # Python casts half floats from 3.12 on
+        raise TypeError(f"this Python cannot index a buffer of {values.format!r}: take numpy.asarray(padded.values)[i]") from None
+    rows = flat[at * length * row : (at * length + n) * row]
+    return rows.cast("B").cast(values.format, [n, *rest]) if rest else rows
+
+
 def _describe(tensor: Any) -> str:
     shape = ", ".join(map(str, tensor.shape)) + ("," if len(tensor.shape) == 1 else "")
-    return f"({shape}) {str(tensor.dtype).removeprefix('torch.')}"
+    dtype = tensor.format if isinstance(tensor, memoryview) else tensor.dtype
+    return f"({shape}) {str(dtype).removeprefix('torch.')}"
 
 
 def texts(values: list[bytes]) -> list[str] | list[bytes]:
@@ -158,7 +181,7 @@ class Ragged(_Samples):
         offsets = offsets[start : max(start, stop) + 1]
         first, last = int(offsets[0]), int(offsets[-1])
         if isinstance(offsets, memoryview):
-            return type(self)(values[first:last], memoryview(array.array("q", (offset - first for offset in offsets))))
+            return type(self)(values[first:last], _numbers([offset - first for offset in offsets]))
         return type(self)(values[first:last], offsets - first)
 
     def _one(self, values: Any) -> Any:
@@ -167,7 +190,10 @@ class Ragged(_Samples):
     @property
     def lengths(self) -> Any:
         """How many rows each sample has: int64, shape (B,)."""
-        return self.offsets[1:] - self.offsets[:-1]
+        offsets = _indexable(self.offsets)
+        if isinstance(offsets, memoryview):
+            return _numbers([end - begin for begin, end in zip(offsets, offsets[1:])])
+        return offsets[1:] - offsets[:-1]
 
     def to_list(self) -> list:
         """The samples as lists of numbers (nested, where a row has axes)."""
@@ -303,20 +329,23 @@ class Padded(_Samples):
     @property
     def lengths(self) -> Any:
         """How many rows of each sample are real: int64, shape (B,)."""
-        return self._lengths if self._lengths is not None else _Library(self.values).array(self._mask).sum(1)
+        if self._lengths is not None:
+            return _indexable(self._lengths)
+        mask = _indexable(self._mask)
+        return _numbers([sum(of) for of in mask.tolist()]) if isinstance(mask, memoryview) else mask.sum(1)
 
     def __len__(self) -> int:
         return len(self.values)
 
     def __getitem__(self, i: Any) -> Any:
-        first, second = self._parts()
+        first, second = map(_indexable, self._parts())
         if isinstance(i, slice):
             return self._with(first[i], second[i])
         at = self._index(i)
-        return first[at][: int(second[at] if self._mask is None else second[at].sum())]
+        return _rows(first, at, int(self[at : at + 1].lengths[0]))
 
     def __iter__(self) -> Iterator[Any]:
-        return (rows[:n] for rows, n in zip(self.values, self.lengths.tolist(), strict=True))
+        return (_rows(self.values, at, n) for at, n in enumerate(self.lengths.tolist()))
 
     def to_list(self) -> list[list]:
         """The real rows of each sample as lists of numbers."""

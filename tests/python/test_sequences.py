@@ -29,7 +29,8 @@ def words(kind=fb.Strings):
 def path(tmp_path_factory):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     file = tmp_path_factory.mktemp("sequences") / "x.parquet"
-    pq.write_table(pa.table({"l": pa.array(LISTS, pa.list_(pa.float32())), "s": WORDS, "z": [w.encode() for w in WORDS]}), file)
+    numbers = {"a": [0, 2, 4, 6], "b": [1, 3, 5, 7], "key": [0, 0, 0, 1]}
+    pq.write_table(pa.table({"l": pa.array(LISTS, pa.list_(pa.float32())), "s": WORDS, "z": [w.encode() for w in WORDS], **numbers}), file)
     return file
 
 
@@ -39,6 +40,7 @@ def test_batches_hold_sequences_of_samples(path, framework):
     for batch in loader:
         assert [len(batch[name]) for name in "lsz"] == [4, 4, 4]
         assert batch["l"].to_list() == LISTS == [x.tolist() for x in batch["l"]] and batch["l"][1:].to_list() == LISTS[1:]
+        assert batch["l"].lengths.tolist() == [2, 0, 1, 3] and batch["l"][1:].lengths.tolist() == [0, 1, 3] and "3 samples" in repr(batch["l"][1:])
         assert list(batch["s"]) == WORDS == batch["s"].to_list() and batch["s"][-1] == "dd"
         assert list(batch["z"]) == [w.encode() for w in WORDS]
 
@@ -88,13 +90,29 @@ def test_to_nested_is_torchs():
     assert nested.is_nested and [x.tolist() for x in nested.unbind()] == LISTS
 
 
+@pytest.mark.parametrize("framework", ["numpy", "torch", "buffer"])
 @pytest.mark.parametrize("with_lengths", [False, True])
-def test_padded_is_a_sequence_of_its_real_rows(path, with_lengths):
-    for batch in fb.open(path).loader({"l": fb.col("l").padded(lengths=with_lengths)}, batch_size=4, shuffle=False, framework="torch"):
+def test_padded_is_a_sequence_of_its_real_rows(path, with_lengths, framework):
+    for batch in fb.open(path).loader({"l": fb.col("l").padded(lengths=with_lengths)}, batch_size=4, shuffle=False, framework=framework):
         p = batch["l"]
-        assert type(p) is fb.Padded and len(p) == 4 and [x.tolist() for x in p] == LISTS == p.to_list()
+        assert type(p) is fb.Padded and len(p) == 4 and [x.tolist() for x in p] == LISTS == p.to_list() == [p[i].tolist() for i in range(-4, 0)]
         assert p.mask.tolist() == [[j < len(x) for j in range(3)] for x in LISTS] and p.lengths.tolist() == [2, 0, 1, 3]
-        assert p[1:3].to_list() == LISTS[1:3] and p.to("cpu").to_list() == LISTS
+        assert p[1:3].to_list() == LISTS[1:3] and p[1:3][1].tolist() == LISTS[2] and "2 samples" in repr(p[1:3])
+        if framework == "torch":
+            assert p.to("cpu").to_list() == LISTS
+
+
+def test_rows_of_padded_buffers_have_their_axes(path):
+    outputs = {name: fb.col("a", "b", dtype=name).padded() for name in ("int16", "float16")}
+    for batch in fb.open(path).groups("key").loader(outputs, batch_size=2, shuffle=False, framework="buffer"):
+        assert [(x.shape, x.format, x.tolist()) for x in batch["int16"]] == [((3, 2), "h", [[0, 1], [2, 3], [4, 5]]), ((1, 2), "h", [[6, 7]])]
+        try:
+            memoryview(b"").cast("e")
+        except ValueError:
+            with pytest.raises(TypeError, match="cannot index a buffer of 'e': take numpy.asarray"):
+                batch["float16"][0]
+        else:
+            assert batch["float16"][0].tolist() == [[0, 1], [2, 3], [4, 5]]
 
 
 def test_padded_takes_one_of_mask_and_lengths():

@@ -18,6 +18,8 @@ from ._outputs import Column, col
 from ._samples import Samples
 
 _VERSION, _VERSION_AXIS = 1, 2
+_OF_A_GROUP = ("mean", "std", "n", "missing", "min", "max")  # as fby_fit_groups has them, each for all columns
+_SAVED = ("n", "missing", "mean", "std", "min", "max")
 _NUMBERS = ("n", "missing", "mean", "std", "min", "max")
 
 
@@ -218,9 +220,11 @@ class GroupedMoments(Mapping[Key, Moments]):
         return self._table(self._columns)
 
     def __getitem__(self, key: Key) -> Moments:
-        row, n = self._all._core.row(self._all.row(key)), len(self._columns)
-        numbers = ((row[i + k * n] for k in range(6)) for i in range(n))
-        return Moments({name: (int(n_values), int(missing), *rest) for name, (n_values, missing, *rest) in zip(self._columns, map(_reordered, numbers))})
+        row, n, found = self._all._core.row(self._all.row(key)), len(self._columns), {}
+        for i, name in enumerate(self._columns):
+            of = dict(zip(_OF_A_GROUP, row[i::n], strict=True))
+            found[name] = (int(of["n"]), int(of["missing"]), of["mean"], of["std"], of["min"], of["max"])
+        return Moments(found)
 
     def __iter__(self) -> Iterator[Key]:
         return iter(self._all)
@@ -252,7 +256,7 @@ class GroupedMoments(Mapping[Key, Moments]):
             n, places = len(self._columns), self._places(names)
             wanted = [*places, *(n + i for i in places)]
             rows = memoryview(self._all._core.values()).cast("d")
-            flat = array.array("d", (rows[row * 6 * n + i] for row in range(len(self)) for i in wanted))
+            flat = array.array("d", (rows[row * len(_OF_A_GROUP) * n + i] for row in range(len(self)) for i in wanted))
             labels = [self._all.columns[i] for i in wanted]
             self._tables[names] = Lookup._make(self.by, self._all._core.keys(), labels, flat)
         return self._tables[names]
@@ -327,9 +331,9 @@ class GroupedMoments(Mapping[Key, Moments]):
         rows, n = memoryview(self._all._core.values()).cast("d"), len(self._columns)
         columns: dict[str, Any] = {}
         for i, name in enumerate(self._columns):
-            lists = [[rows[(row * 6 + k) * n + i] for row in range(len(self))] for k in range(6)]
-            mean, std, counts, missing, least, greatest = ([None if math.isnan(v) else v for v in values] for values in lists)
-            columns[name] = {"n": [int(v) for v in counts], "missing": [int(v) for v in missing], "mean": mean, "std": std, "min": least, "max": greatest}
+            step = len(_OF_A_GROUP) * n
+            of = {what: [None if math.isnan(v) else v for v in rows[k * n + i :: step]] for k, what in enumerate(_OF_A_GROUP)}
+            columns[name] = {what: [int(v) for v in of[what]] if what in ("n", "missing") else of[what] for what in _SAVED}
         return {"version": _VERSION, "by": self.by, "keys": self._all._core.keys(), "columns": columns}
 
     @classmethod
@@ -344,20 +348,15 @@ class GroupedMoments(Mapping[Key, Moments]):
         try:
             version, by, keys, columns = saved["version"], saved["by"], list(saved["keys"]), saved["columns"]
             if version == _VERSION:
-                parts = [columns[name][what] for what in ("mean", "std", "n", "missing", "min", "max") for name in columns]
+                parts = [columns[name][what] for what in _OF_A_GROUP for name in columns]
                 if any(len(part) != len(keys) for part in parts):
                     raise ValueError("these are no saved moments: lists of other lengths than the keys")
                 flat = array.array("d", (math.nan if part[row] is None else part[row] for row in range(len(keys)) for part in parts))
-                labels = [f"{name}.{what}" for what in ("mean", "std", "count", "missing", "min", "max") for name in columns]
+                labels = [f"{name}.{'count' if what == 'n' else what}" for what in _OF_A_GROUP for name in columns]
                 return cls(Lookup._make(by, keys, labels, flat), tuple(columns))
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"these are no saved moments by group: {error!r}") from None
         raise ValueError(f"these moments were saved as version {version!r}, and this is version {_VERSION}: fit them anew")
-
-
-def _reordered(numbers: Iterable[float]) -> tuple[float, ...]:
-    mean, std, n, missing, least, greatest = numbers
-    return n, missing, mean, std, least, greatest
 
 
 @overload

@@ -282,7 +282,7 @@ fby_status fby_pipeline_open(const char *path, const fby_pipeline_opts *opts, fb
     size_t n = 0;
     fby_pipeline_opts taken;
     if (!path || !out)
-        return fby__fail(err, FBY_E_ARG, "a path and a place for the pipeline are needed");
+        return fby__fail(err, FBY_E_ARG, "a path and a pointer for the pipeline are needed");
     FBY__TRY(take_opts(opts, &taken, err));
     FBY__TRY(fby__tree_read_text(path, &text, &n, err));
     const fby_status status = open_text(text, n, path, path, &taken, out, err);
@@ -295,7 +295,7 @@ fby_status fby_pipeline_parse(const char *text, size_t n, const char *name, cons
 {
     fby_pipeline_opts taken;
     if (!out)
-        return fby__fail(err, FBY_E_ARG, "a place for the pipeline is needed");
+        return fby__fail(err, FBY_E_ARG, "a pointer for the pipeline is needed");
     FBY__TRY(take_opts(opts, &taken, err));
     return open_text(text, n, name, NULL, &taken, out, err);
 }
@@ -364,7 +364,7 @@ static fby_status one_data_set(const fby_pipeline *p, const char *what, fby_erro
 fby_status fby_pipeline_dataset(fby_pipeline *p, fby_dataset **out, fby_error *err)
 {
     if (!p || !out)
-        return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the data set are needed");
+        return fby__fail(err, FBY_E_ARG, "a pipeline and a pointer for the data set are needed");
     FBY__TRY(one_data_set(p, "data", err));
     fby__reading r = fby__reading_of(p, err);
     if (!p->opened)
@@ -390,21 +390,21 @@ fby_status fby_pipeline_samples(fby_pipeline *p, const char *split, fby_samples 
 {
     fby_dataset *ds = NULL;
     if (!p || !out)
-        return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the samples are needed");
+        return fby__fail(err, FBY_E_ARG, "a pipeline and a pointer for the samples are needed");
     FBY__TRY(one_data_set(p, "samples", err));
     fby__reading r = fby__reading_of(p, err);
-    fby__subset *part = NULL;
+    fby__subset *chosen = NULL;
     for (size_t i = 0; split && i < p->n_splits; i++)
         if (strcmp(p->splits[i].name, split) == 0)
-            part = &p->splits[i];
-    if (split && !part)
+            chosen = &p->splits[i];
+    if (split && !chosen)
         return no_split(p, split, err);
     FBY__TRY(fby_pipeline_dataset(p, &ds, err));
     if (!p->all)
         FBY__TRY(fby__open_samples(p, &r, ds));
-    if (part && !part->is_open)
-        FBY__TRY(fby__open_split(p, &r, part));
-    *out = part ? part->samples : p->all;
+    if (chosen && !chosen->is_open)
+        FBY__TRY(fby__open_split(p, &r, chosen));
+    *out = chosen ? chosen->samples : p->all;
     return FBY_OK;
 }
 
@@ -431,9 +431,9 @@ fby_status fby_pipeline_outputs(fby_pipeline *p, fby_loader_opts *out, fby_error
 fby_status fby_pipeline_choose_split(const fby_pipeline *p, const char *named, const char **out, fby_error *err)
 {
     if (!p || !out)
-        return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the split are needed");
+        return fby__fail(err, FBY_E_ARG, "a pipeline and a pointer for the split are needed");
     const char *first = fby_pipeline_split(p, 0), *split = named ? named : fby_pipeline_default_split(p);
-    if (!split && first) /* all samples would hold the test part as well: that must be meant */
+    if (!split && first) /* all samples would hold the test split as well: that must be meant */
         return fby__fail(err, FBY_E_ARG, "%s: which split? Name one ('%.60s'), or put split: %.60s into the section loader", p->file, first,
                          first);
     if (split && !fby__has_split(p, split))
@@ -451,7 +451,7 @@ static int put_note(fby__buf *b, const char *what, const char *value)
 fby_status fby_pipeline_text(fby_pipeline *p, const char *split, const char **out, fby_error *err)
 {
     if (!p || !out)
-        return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the text are needed");
+        return fby__fail(err, FBY_E_ARG, "a pipeline and a pointer for the text are needed");
     const fby_pipeline *file = p->mixture ? p->mixture : p;
     const char *usual = fby_pipeline_default_split(p);
     const bool other = split ? !usual || strcmp(split, usual) != 0 : usual != NULL;
@@ -493,7 +493,7 @@ fby_status fby_pipeline_mix(fby_pipeline *p, const char *split, fby_mix *out, fb
 {
     fby_mix mix = {.size = sizeof mix};
     if (!p || !out)
-        return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the mixture are needed");
+        return fby__fail(err, FBY_E_ARG, "a pipeline and a pointer for the mixture are needed");
     if (p->mix.n_sources == 0)
         return fby__fail(err, FBY_E_ARG, "%s: the file describes no mixture: it has no section mix", p->file);
     FBY__TRY(fby_pipeline_choose_split(p, split, &split, err));
@@ -505,7 +505,7 @@ fby_status fby_pipeline_loader_opts(fby_pipeline *p, const char *split, fby_load
 {
     fby_loader_opts opts;
     if (!p || !out)
-        return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the options are needed");
+        return fby__fail(err, FBY_E_ARG, "a pipeline and a pointer for the options are needed");
     FBY__TRY(loader_opts(p, split, &opts, err));
     return FBY__SIZED_OUT(fby_loader_opts, batch_size, &opts, out, err);
 }
@@ -548,7 +548,7 @@ fby_status fby_pipeline_loader(fby_pipeline *p, const char *split, fby_loader **
     fby_dataset *ds = NULL;
     fby_mix mix = {.size = sizeof mix};
     if (!p || !out)
-        return fby__fail(err, FBY_E_ARG, "a pipeline and a place for the loader are needed");
+        return fby__fail(err, FBY_E_ARG, "a pipeline and a pointer for the loader are needed");
     FBY__TRY(loader_opts(p, split, &opts, err));
     FBY__TRY(p->mix.n_sources ? fby_pipeline_mix(p, split, &mix, err) : fby_pipeline_dataset(p, &ds, err));
     const fby_status status = ds ? fby_loader_open(ds, &opts, out, err) : fby_loader_open_mix(&mix, &opts, out, err);

@@ -56,7 +56,7 @@ typedef struct fby__sample_choice {
 typedef struct fby__subset {
     const fby_node *node;
     const char *name;
-    fby_split part;
+    fby_split split;
     fby__sample_choice *choices;
     fby_samples *samples; /* owned; NULL until some split is asked for */
     bool is_open;         /* the choices have been made */
@@ -202,8 +202,8 @@ void fby__mix_fini(fby_pipeline *p);
 /* section_samples.c */
 fby_status fby__read_samples(fby_pipeline *p, const fby__reading *r, const fby_node *node);
 fby_status fby__read_splits(fby_pipeline *p, const fby__reading *r, const fby_node *node);
-fby_status fby__open_samples(fby_pipeline *p, const fby__reading *r, fby_dataset *ds); /* fills p->all */
-fby_status fby__open_split(fby_pipeline *p, const fby__reading *r, fby__subset *part); /* fills part->samples; p->all is there */
+fby_status fby__open_samples(fby_pipeline *p, const fby__reading *r, fby_dataset *ds);   /* fills p->all */
+fby_status fby__open_split(fby_pipeline *p, const fby__reading *r, fby__subset *subset); /* fills subset->samples; p->all is there */
 
 /* section_choices.c */
 extern const char *const fby__unknown_names[]; /* of `unknown`: keys that no sample has; 1: ignored */

@@ -1,4 +1,4 @@
-/* The sections samples and splits: what a sample is, and parts of them. Which of them is in section_choices.c. */
+/* The sections samples and splits: what a sample is, and which belong together. Which of them is in section_choices.c. */
 #include "pipeline/pipeline_internal.h"
 
 #include "base/alloc.h"
@@ -20,7 +20,7 @@ typedef struct kind_forms {
 
 static const char *const file_by_names[] = {"name", "position", NULL};
 
-/* What chooses, in the order in which they are applied; of the samples and of a part of a split. */
+/* What chooses, in the order in which they are applied; of the samples and of a split. */
 #define STEP_KEYS(type)                                                                                                                    \
     FBY__KEY("select", FBY__WANT_NODE, type, choices[0]), FBY__KEY("limit", FBY__WANT_NODE, type, choices[1]),                             \
         FBY__KEY("take", FBY__WANT_NODE, type, choices[2]), FBY__KEY("oversample", FBY__WANT_NODE, type, choices[3]),                      \
@@ -177,7 +177,7 @@ static const fby__key how_keys[] = {
     FBY__KEY_END,
 };
 
-static fby_status read_part(const fby__reading *r, const fby_node *name, const fby_node *node, fby__subset *out, double *io_sum)
+static fby_status read_split(const fby__reading *r, const fby_node *name, const fby_node *node, fby__subset *out, double *io_sum)
 {
     split_forms forms = {0};
     char where[120];
@@ -197,12 +197,12 @@ static fby_status read_part(const fby__reading *r, const fby_node *name, const f
         return fby__node_fail(r, node, "%s: a fraction above 0, or a list of keys, is needed", where);
     *io_sum += forms.fraction;
     if (forms.keys)
-        FBY__TRY(fby__read_values(r, forms.keys, where, &out->part.keys));
+        FBY__TRY(fby__read_values(r, forms.keys, where, &out->split.keys));
     else if (!(forms.fraction > 0) || *io_sum > 1 + 1e-9)
         return fby__node_fail(r, node, "%s: fractions are above 0 and together at most 1", where);
     out->node = node;
-    out->name = out->part.name = name->text;
-    out->part.fraction = forms.fraction;
+    out->name = out->split.name = name->text;
+    out->split.fraction = forms.fraction;
     return FBY_OK;
 }
 
@@ -251,9 +251,9 @@ fby_status fby__read_splits(fby_pipeline *p, const fby__reading *r, const fby_no
                 FBY__TRY(fby__read_value(r, node->items[i], "splits", k, &forms));
         if (how)
             continue;
-        fby__subset *part = &p->splits[p->n_splits++];
-        FBY__TRY(read_part(r, node->keys[i], node->items[i], part, &sum));
-        n_listed += part->part.keys.n > 0;
+        fby__subset *subset = &p->splits[p->n_splits++];
+        FBY__TRY(read_split(r, node->keys[i], node->items[i], subset, &sum));
+        n_listed += subset->split.keys.n > 0;
     }
     if (p->n_splits == 0)
         return fby__node_fail(r, node, "splits: names and their fractions are missing: train: 0.8");
@@ -288,16 +288,16 @@ fby_status fby__open_samples(fby_pipeline *p, const fby__reading *r, fby_dataset
     return FBY_OK;
 }
 
-/* All parts are made together; those that are there already stay. */
+/* All splits are made together; those that are there already stay. */
 static fby_status make_splits(fby_pipeline *p, const fby__reading *r)
 {
     size_t n = p->n_splits;
-    fby_split *parts = fby__calloc(n, sizeof *parts);
+    fby_split *splits = fby__calloc(n, sizeof *splits);
     fby_samples **made = fby__calloc(n, sizeof *made);
-    fby_status status = parts && made ? FBY_OK : fby__read_nomem(r);
+    fby_status status = splits && made ? FBY_OK : fby__read_nomem(r);
     for (size_t i = 0; status == FBY_OK && i < n; i++)
-        parts[i] = p->splits[i].part;
-    if (status == FBY_OK && (status = fby_samples_split(p->all, &p->split, parts, n, made, r->err)) != FBY_OK)
+        splits[i] = p->splits[i].split;
+    if (status == FBY_OK && (status = fby_samples_split(p->all, &p->split, splits, n, made, r->err)) != FBY_OK)
         status = fby__node_context(r, p->splits[0].node, "splits");
     for (size_t i = 0; status == FBY_OK && i < n; i++)
         if (!p->splits[i].samples) {
@@ -307,19 +307,19 @@ static fby_status make_splits(fby_pipeline *p, const fby__reading *r)
     for (size_t i = 0; made && i < n; i++)
         fby_samples_close(made[i]);
     fby__free(made);
-    fby__free(parts);
+    fby__free(splits);
     return status;
 }
 
-fby_status fby__open_split(fby_pipeline *p, const fby__reading *r, fby__subset *part)
+fby_status fby__open_split(fby_pipeline *p, const fby__reading *r, fby__subset *subset)
 {
-    if (!part->samples)
+    if (!subset->samples)
         FBY__TRY(make_splits(p, r));
-    fby_status status = fby__run_choices(p, r, part->choices, &part->samples);
-    part->is_open = status == FBY_OK;
+    fby_status status = fby__run_choices(p, r, subset->choices, &subset->samples);
+    subset->is_open = status == FBY_OK;
     if (status != FBY_OK) {
-        fby_samples_close(part->samples);
-        part->samples = NULL;
+        fby_samples_close(subset->samples);
+        subset->samples = NULL;
     }
     return status;
 }

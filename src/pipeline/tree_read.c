@@ -367,7 +367,7 @@ static fby_status build(builder *b, const char *text, size_t n)
 fby_status fby_tree_parse(const char *text, size_t n, const char *name, fby_tree **out, fby_error *err)
 {
     if ((!text && n) || !name || !out)
-        return fby__fail(err, FBY_E_ARG, "a text, its name and a place for the tree are needed");
+        return fby__fail(err, FBY_E_ARG, "a text, its name and a pointer for the tree are needed");
     if (n > FBY_TREE_MAX_BYTES)
         return fby__fail(err, FBY_E_UNSUPPORTED, "%s: more than 16 MiB of YAML", name);
     fby_tree *tree = fby__calloc(1, sizeof *tree);
@@ -439,7 +439,7 @@ fby_status fby__tree_read_text(const char *path, char **out, size_t *out_n, fby_
 fby_status fby_tree_read(const char *path, fby_tree **out, fby_error *err)
 {
     if (!path || !out)
-        return fby__fail(err, FBY_E_ARG, "a path and a place for the tree are needed");
+        return fby__fail(err, FBY_E_ARG, "a path and a pointer for the tree are needed");
     char *text = NULL;
     size_t n = 0;
     FBY__TRY(fby__tree_read_text(path, &text, &n, err));

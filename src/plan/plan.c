@@ -433,7 +433,7 @@ static fby_status derive(fby__plan *plan, const fby__plan_opts *o, fby_error *er
         plan->items.part = plan->n_slices;
     plan->items.rank = most_items(plan, o->draws.least, own_samples(plan));
     if (plan->n_slices > UINT32_MAX - plan->streams)
-        return fby__fail(err, FBY_E_ARG, "%" PRIu64 " pieces of blocks are too many: choose fewer files in a batch, or a larger superbatch",
+        return fby__fail(err, FBY_E_ARG, "%" PRIu64 " slices of blocks are too many: choose fewer files in a batch, or a larger superbatch",
                          plan->n_slices);
     return FBY_OK;
 }

@@ -467,7 +467,7 @@ fby_status fby_dataset_export_arrow(fby_dataset *ds, const char *const *columns,
 {
     fby__error_clear(err);
     if (!ds || !out || (!columns && n_columns))
-        return fby__fail(err, FBY_E_ARG, "no %s", !ds ? "data set" : !out ? "place for the stream" : "columns");
+        return fby__fail(err, FBY_E_ARG, "no %s", !ds ? "data set" : !out ? "pointer for the stream" : "columns");
     stream *s;
     FBY__TRY(fby__arrow_reader_open(ds, columns, n_columns, 0, &s, err));
     *out = (struct ArrowArrayStream){.get_schema = stream_get_schema,

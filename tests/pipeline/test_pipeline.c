@@ -165,7 +165,7 @@ static void options_say_what_the_file_says(void **state)
     assert_string_equal(p->data.opts.dimension, "time");
     assert_int_equal(p->data.opts.sample_axes, 2);
     assert_string_equal(p->samples.opts.key, "gauge_id");
-    assert_true(p->split.kind == FBY_SPLIT_TIME && p->splits[2].part.fraction == 0.1);
+    assert_true(p->split.kind == FBY_SPLIT_TIME && p->splits[2].split.fraction == 0.1);
     assert_string_equal(fby_pipeline_split(p, 2), "test");
     assert_null(fby_pipeline_split(p, 3));
     assert_true(p->loader.seed == UINT64_MAX);

@@ -38,7 +38,8 @@ SIZES = {
     "medium": {
         "hydrology": "--loaders today expert forebay "
         "--seeds 3 --epochs 1 --batches 128 --points 4 --max-seconds 60 --batch-size 128 --workers 2 --torch-threads 1",
-        "neutrino": "--loaders today today-by-file today-random expert forebay forebay-in-order --seeds 3 --epochs 1 --points 12 --max-seconds 45 --torch-threads 1",
+        "neutrino": "--loaders today today-by-file today-random expert forebay forebay-in-order "
+        "--seeds 3 --epochs 1 --points 12 --max-seconds 45 --workers 2 --torch-threads 1",
         "linkage": "--loaders today today-tuned expert forebay "
         "--seeds 5 --epochs 2 --points 16 --max-seconds 45 --workers 2 --torch-threads 1",
         "jets": "--loaders today today-lru today-ram expert forebay "
@@ -49,7 +50,7 @@ SIZES = {
     "bench": {
         "hydrology": "--loaders today expert forebay --seeds 3 --epochs 1 --batches 1000 --workers 10 --max-seconds 900",
         "neutrino": "--loaders today today-by-file today-random expert forebay forebay-in-order --seeds 3 --epochs 1 --max-seconds 900",
-        "linkage": "--loaders today expert forebay --seeds 3 --epochs 1 --workers 2 --batch-size 512 --memory 4GiB --max-seconds 900",
+        "linkage": "--loaders expert forebay --seeds 3 --epochs 1 --batch-size 512 --memory 4GiB --max-seconds 900",  # as below
         "jets": "--loaders today today-lru today-ram expert forebay --seeds 3 --epochs 2 --workers 8 --batch-size 256 --memory 4GiB --max-seconds 900",
         "leak": "--loaders today today-ram expert forebay --seeds 3 --epochs 1 --workers 8 --batch-size 5632 --max-seconds 900",
     },
@@ -67,7 +68,7 @@ SIZES_OF_LOADERS = {
     },
     "bench": {
         "hydrology": "--loaders today expert forebay --workers 2 --batch-size 512 --memory 1GiB",
-        "neutrino": "--loaders today today-by-file today-random expert forebay forebay-in-order --workers 2 --batch-size 512 --memory 1GiB",
+        "neutrino": "--loaders today today-by-file today-random expert forebay forebay-in-order --workers 2 --batch-size 512 --memory 4GiB",
         "linkage": "--loaders expert forebay --batch-size 512 --memory 4GiB",  # lists of a million records, as both of today's make, do not fit into 24 GiB
         "jets": "--loaders today today-lru today-ram expert forebay --workers 2 --memory 6GiB",
         "leak": "--loaders today today-ram expert forebay --workers 2 --batch-size 5632 --memory 1GiB",
@@ -203,7 +204,8 @@ What `make recipes-bench` measured: networks trained from files to scores, each 
 over seeds. `today…` are the loaders that a system's owner has, `expert` is what somebody writes who knows NumPy, pyarrow and h5py well, in the
 training process ([recipes](README.md)), of which a thread reads ahead. CPU (seconds of CPU time a second) and memory (its peak, as what grew since
 the loader was made) are of loader and network together, *waiting* is the share of training inside `next()`, and *to target* has set-up in it. The
-second table is `--diagnose`, all loaders in one process: the step on one cached batch, the loader alone, both together.
+second table is `--diagnose`, all loaders in one process: the step on one cached batch, the loader alone, both together. Its limits are those of
+[diagnosis](../docs/diagnosis.md), and the scores are in the [glossary](../docs/glossary.md).
 
 *Loaders alone*, below them, are in processes of their own, too: samples/s of the first epoch, or of as much of it as there was time for, with set-up
 in it, then of what follows, epoch after epoch, and how many times as many Forebay gives; CPU and memory are of both. All data fit into memory, where

@@ -74,13 +74,19 @@ def difference(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
     return statistics.mean(a) - statistics.mean(b), half
 
 
-def compared(a: Sequence[float], b: Sequence[float]) -> tuple[str, str]:
-    """("same", "more", "less" or "unknown", the words)."""
+def at_least(value: float) -> str:
+    """Two digits, rounded up: a bound stays one."""
+    unit = 10 ** (math.floor(math.log10(value)) - 1) if value > 0 else 1
+    return f"{math.ceil(value / unit * (1 - 1e-12)) * unit:.2g}"
+
+
+def compared(a: Sequence[float], b: Sequence[float]) -> tuple[str, str, float]:
+    """("same", "more", "less" or "unknown", the words, by how much they may differ)."""
     if min(len(a), len(b)) < 2:
-        return "unknown", "one seed each: no spread to compare with"
+        return "unknown", "one seed each: no spread to compare with", math.inf
     by, half = difference(a, b)
     words = f"they differ by {by:+.4f}, 95 % interval {by - half:+.4f} to {by + half:+.4f} (Welch's t, {len(a)} and {len(b)} seeds)"
-    return "same" if abs(by) <= half else "more" if by > 0 else "less", words
+    return "same" if abs(by) <= half else "more" if by > 0 else "less", words, abs(by) + half
 
 
 # ---- what is shown ----
@@ -200,12 +206,8 @@ def _accuracy(loader: str, theirs: list[Result], ours: list[Result]) -> str:
         share = min(r.samples for r in fewer) / max(r.samples for r in others)
         if share < 0.95:
             return f"not compared: {name} had seen {share:.1%} of the samples when its time was up"
-    scores = [[r.scores[score] for r in of] for of in (ours, theirs)]
-    same, words = compared(*scores)
-    said = {"same": "the same within the spread", "unknown": "not known"}.get(same, "NOT the same")
-    if same == "same":
-        by, half = difference(*scores)
-        said += f", and by no more than {abs(by) + half:.2g}"
+    same, words, most = compared(*[[r.scores[score] for r in of] for of in (ours, theirs)])
+    said = {"same": f"the same within the spread, {at_least(most)} at most", "unknown": "not known"}.get(same, "NOT the same")
     return f"{score} with Forebay and {loader}: {said}; {words}"
 
 
@@ -235,7 +237,7 @@ def verdict(recipe: Recipe, results: list[Result]) -> list[str]:
         lines += [f"{'speed':<9}{_speed(recipe, loader, of, by['forebay'])}" for loader, of in by.items() if loader in recipe.loaders]
         lines += [f"{'accuracy':<9}{_accuracy(loader, by[loader], by['forebay'])}" for loader in recipe.equal_to if loader in by]
     if "forebay" in by and "forebay-in-order" in by:
-        same, words = compared(scores["forebay"], scores["forebay-in-order"])
+        same, words, _ = compared(scores["forebay"], scores["forebay-in-order"])
         better = "more" if recipe.target > recipe.chance else "less"
         said = {"same": "makes no difference that shows", "unknown": "not known", better: "is better"}.get(same, "is WORSE")
         lines.append(f"{'order':<9}shuffling {said}; {score}: {words}")

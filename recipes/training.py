@@ -283,7 +283,8 @@ class Clock(lightning.Callback):
         if keeps and torch.cuda.is_initialized():
             torch.cuda.synchronize()  # a point has the time at which its network was there
         now = time.perf_counter() - self.began
-        self.curve.append((now, self.samples, outputs["loss"].detach()))  # of which a number would wait for the device
+        # Lightning has divided the loss. It stays a tensor: a number would wait for the device.
+        self.curve.append((now, self.samples, outputs["loss"].detach() * trainer.accumulate_grad_batches))
         if keeps:
             self.kept.append((now, self.samples, {name: value.detach().clone() for name, value in module.state_dict().items()}))
 
@@ -491,7 +492,7 @@ def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     add("--compile", action="store_true", help="torch.compile the network")
     add("--gradient-checkpointing", action="store_true", help="compute activations again instead of keeping them")
     add("--checkpoints", type=pathlib.Path, help="folder for Lightning's checkpoints, which hold the place in the data too; the last is end.ckpt")
-    add("--checkpoint-every", type=count, default=100, help="batches")
+    add("--checkpoint-every", type=count, default=100, help="optimizer steps: batches, unless --accumulate says otherwise")
     add("--resume", help="a checkpoint to go on from, in the middle of an epoch too")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--diagnose", action="store_true", help="measure what limits training with each loader: fb.diagnose, and pages in the data's folder")

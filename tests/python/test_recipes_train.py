@@ -82,7 +82,8 @@ LOADERS += [("linkage", "today-tuned")]
 @pytest.mark.parametrize(("name", "loader"), LOADERS)
 def test_every_loader_trains_the_network(trained, name, loader, tmp_path, capsys):
     out = tmp_path / "results.json"
-    trained(name, "--loaders", loader, "--epochs", "2", "--batches", "2", "--points", "2", "--json", str(out))
+    which = ["--today"] if loader == "today" else ["--loaders", loader]
+    trained(name, *which, "--epochs", "2", "--batches", "2", "--points", "2", "--json", str(out))
     (result,) = json.loads(out.read_text())
     assert result["loader"] == loader and result["samples"] == 4 * 16 and len(result["curve"]) == 4
     assert all(math.isfinite(loss) for _, _, loss in result["curve"])
@@ -270,16 +271,31 @@ def test_cpu_and_memory_of_processes_below_are_counted():
     assert meter.cpu_seconds >= 0.5 and meter.memory_bytes >= 64 << 20
 
 
-@pytest.mark.parametrize("name", ["jets", "leak"])
-def test_a_run_goes_on_in_the_middle_of_an_epoch(trained, name, tmp_path):
+def losses_of(path):
+    return [loss for _, _, loss in json.loads(path.read_text())[0]["curve"]]
+
+
+def test_gradients_of_two_batches_are_those_of_one_twice_as_large(trained, tmp_path):
+    found = []
+    for batch_size, more in ((16, ()), (8, ("--accumulate", "2"))):
+        out = tmp_path / "results.json"
+        trained("linkage", "--batch-size", str(batch_size), *more, "--set", "streams=1", "--epochs", "2", "--points", "1", "--json", str(out))
+        found.append(losses_of(out))
+    whole, halves = found
+    assert len(halves) == 2 * len(whole) and whole[-1] < 0.9 * whole[0]
+    np.testing.assert_allclose(np.reshape(halves, (-1, 2)).mean(1), whole, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "accumulate"), [*[(name, 1) for name in SMALL], ("jets", 2), ("leak", 2)])
+def test_a_run_goes_on_in_the_middle_of_an_epoch(trained, name, accumulate, tmp_path):
     whole, rest, kept = tmp_path / "whole.json", tmp_path / "rest.json", tmp_path / "checkpoints"
-    common = ("--epochs", "2", "--batches", "5")
-    trained(name, *common, "--json", str(whole), "--checkpoints", str(kept), "--checkpoint-every", "3")
-    checkpoint = next(path for path in sorted(kept.iterdir()) if "step=3" in path.name)
+    common, steps = ("--epochs", "2", "--batches", "5", "--points", "1", "--accumulate", str(accumulate)), 4 // accumulate - 1
+    trained(name, *common, "--json", str(whole), "--checkpoints", str(kept), "--checkpoint-every", str(steps))
+    checkpoint = next(path for path in sorted(kept.iterdir()) if path.stem.endswith(f"step={steps}"))
     trained(name, *common, "--json", str(rest), "--resume", str(checkpoint))
-    losses = [[loss for _, _, loss in json.loads(path.read_text())[0]["curve"]] for path in (whole, rest)]
-    assert len(losses[0]) == 10 and len(losses[1]) == 7
-    np.testing.assert_allclose(losses[1], losses[0][3:], rtol=1e-5)
+    losses, done = [losses_of(path) for path in (whole, rest)], steps * accumulate
+    assert len(losses[0]) == 10 and len(losses[1]) == 10 - done
+    np.testing.assert_allclose(losses[1], losses[0][done:], rtol=1e-5)
 
 
 def scored(*arguments):

@@ -47,12 +47,12 @@ def main(
 ) -> training.Evaluation:
     """The command of a recipe. `ways` are other loaders of the same validation data: the scores do not depend on the one that is taken."""
     recipe = importlib.import_module(f"recipes.{name}.train").RECIPE
-    ways = {"batches": lambda folder, args: recipe.data(args.part, folder, args, shuffle=False), **(ways or {})}
+    ways = {"batches": lambda folder, args: recipe.data(args.split, folder, args, shuffle=False), **(ways or {})}
     defaults = training.arguments(recipe).parse_args([])
     parser = argparse.ArgumentParser(description=f"Evaluate a checkpoint of the recipe {name!r} on its validation or test data.")
     parser.add_argument("checkpoint", help="what train.py --checkpoints FOLDER kept: FOLDER/end.ckpt")
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(__file__).parent / name / "data", help="folder of the data (recipes/<name>/data)")
-    parser.add_argument("--part", choices=("val", "test"), default="val", help="of the data")
+    parser.add_argument("--split", choices=("val", "test"), default="val", help="of the data")
     parser.add_argument("--way", choices=ways, default="batches", help="how the data are loaded")
     parser.add_argument("--batch-size", type=int, default=defaults.batch_size)
     parser.add_argument("--memory", default=defaults.memory, help="the loader's budget")

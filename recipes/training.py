@@ -69,7 +69,7 @@ class Recipe:
     generate : callable
         ``generate(folder, scale)`` writes the data of a scale.
     data : callable
-        ``data(part, folder, args, **options)`` gives "train", "val" or "test" as a Forebay loader; `options` are the loader's.
+        ``data(split, folder, args, **options)`` gives "train", "val" or "test" as a Forebay loader; `options` are the loader's.
     loaders : mapping
         The other loaders, "today" among them, by name: ``loader(folder, args)`` gives the training data as an iterable of batches, as `data` gives them.
     network : callable
@@ -368,7 +368,7 @@ def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: 
         print(data.report())
     if isinstance(data, fb.Loader):
         data.close()
-    val, test = (recipe.data(part, folder, args, shuffle=False, **on_device(args)) for part in ("val", "test"))
+    val, test = (recipe.data(split, folder, args, shuffle=False, **on_device(args)) for split in ("val", "test"))
     held_out = forebay.lightning.DataModule(val=val, test=test)
     judge = trainer_of(args)
     end = {name: value.detach().clone() for name, value in task.state_dict().items()}

@@ -53,11 +53,11 @@ def splits(folder):
     return of, loader.fit(of["train"], TARGET, features)
 
 
-def data(part, folder, args, **options):
+def data(split, folder, args, **options):
     features, static = columns(folder)
     of, moments = splits(folder)
     outputs = loader.outputs(folder, TARGET, features, static, moments)
-    return of[part].loader(outputs, batch_size=args.batch_size, memory=args.memory, framework="torch", **options)
+    return of[split].loader(outputs, batch_size=args.batch_size, memory=args.memory, framework="torch", **options)
 
 
 def today(folder, args):

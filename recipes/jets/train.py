@@ -50,15 +50,15 @@ class Network(nn.Module):
         return self.head(torch.cat([mean, n[:, None] / nodes.shape[1]], 1))
 
 
-def files(folder, part):
-    """The files of a part: an eighth to validate with and an eighth to test with, one at least."""
+def files(folder, split):
+    """The files of a split: an eighth to validate with and an eighth to test with, one at least."""
     every = sorted(folder.glob("train_*.h5"), key=lambda path: int(path.stem.split("_")[1]))
     held = max(1, len(every) // 8)
-    return {"train": every[: -2 * held], "val": every[-2 * held : -held], "test": every[-held:]}[part]
+    return {"train": every[: -2 * held], "val": every[-2 * held : -held], "test": every[-held:]}[split]
 
 
-def data(part, folder, args, **options):
-    ds = fb.open(files(folder, part))
+def data(split, folder, args, **options):
+    ds = fb.open(files(folder, split))
     return ds.loader(loader.outputs(ds), batch_size=args.batch_size, memory=args.memory, framework="torch", **options)
 
 

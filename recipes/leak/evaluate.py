@@ -46,13 +46,13 @@ class Scores:
 
 def packed(folder, args):
     """Whole recordings, up to 4,096 segments a batch."""
-    samples = loader.packed_recordings(folder / f"{args.part}.h5")
+    samples = loader.packed_recordings(folder / f"{args.split}.h5")
     return samples.loader(loader.packed_outputs(samples.dataset), batch_elements=4096, shuffle=False, memory=args.memory, framework="torch")
 
 
 def today(folder, args):
     """One recording at a time."""
-    for i, (mel, label) in enumerate(baseline.recordings(folder / f"{args.part}.h5")):
+    for i, (mel, label) in enumerate(baseline.recordings(folder / f"{args.split}.h5")):
         yield {"mel": mel[None], "label": torch.tensor([label]), "file": torch.tensor([i])}
 
 

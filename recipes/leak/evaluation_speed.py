@@ -33,7 +33,7 @@ class Anew:
 
 WAYS = {
     "today": evaluate.today,
-    "forebay": lambda folder, args: train.data(args.part, folder, args, shuffle=False),
+    "forebay": lambda folder, args: train.data(args.split, folder, args, shuffle=False),
     "forebay, packed": evaluate.packed,
 }
 
@@ -61,7 +61,7 @@ def tables(argv=(), runs=3):
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=pathlib.Path, default=DATA, help=f"generated when it is not there: {DATA.name}, recordings of the scale bench")
-    parser.add_argument("--part", choices=("val", "test"), default="val", help="of the data")
+    parser.add_argument("--split", choices=("val", "test"), default="val", help="of the data")
     parser.add_argument("--memory", default="512MiB", help="Forebay's budget")
     parser.add_argument("--seconds", type=float, default=5, help="of the first epoch at most, and of what follows it")
     parser.add_argument("--runs", type=training.count, default=3)

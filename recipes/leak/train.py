@@ -29,11 +29,11 @@ class Network(nn.Module):
         return self.layers(mel)
 
 
-def data(part, folder, args, **options):
+def data(split, folder, args, **options):
     """Segments to train with; to validate and test with, whole recordings."""
     options = {"memory": args.memory, "framework": "torch", **options}
-    if part != "train":
-        whole = loader.recordings(folder / f"{part}.h5")
+    if split != "train":
+        whole = loader.recordings(folder / f"{split}.h5")
         return whole.loader(loader.recording_outputs(whole.dataset), batch_size=16, **options)
     segments = loader.segments(folder / "train.h5", leak=evaluate.LEAK, factor=FACTOR)
     return segments.loader(loader.outputs(segments.dataset, augment=True), batch_size=args.batch_size, **options)

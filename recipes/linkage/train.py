@@ -16,9 +16,9 @@ BITS, GRAMS = 1024, 1296
 FOLDERS = generate.FOLDERS
 
 
-def data(part, folder, args, **options):
-    ds = fb.open(folder / FOLDERS[part] / "records.tsv")
-    options = {"drop_last": part == "train", "as_": "tuple", "framework": "torch", **options}
+def data(split, folder, args, **options):
+    ds = fb.open(folder / FOLDERS[split] / "records.tsv")
+    options = {"drop_last": split == "train", "as_": "tuple", "framework": "torch", **options}
     return ds.loader(loader.outputs(ds), batch_size=args.batch_size, memory=args.memory, **options)
 
 

@@ -37,14 +37,14 @@ class Network(nn.Module):
         return self.head(x)[:, 0]
 
 
-def files(folder, part):
+def files(folder, split):
     """The files of each process to train with; the last two of each are to validate and to test with."""
-    of = {"train": slice(-2), "val": slice(-2, -1), "test": slice(-1, None)}[part]
+    of = {"train": slice(-2), "val": slice(-2, -1), "test": slice(-1, None)}[split]
     return {process: sorted((folder / process).glob("*.parquet"))[of] for process in loader.PROCESSES}
 
 
-def data(part, folder, args, **options):
-    events = loader.events(files(folder, part))
+def data(split, folder, args, **options):
+    events = loader.events(files(folder, split))
     return events.loader(loader.outputs(), batch_size=args.batch_size, memory=args.memory, framework="torch", **options)
 
 

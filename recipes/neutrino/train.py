@@ -36,15 +36,15 @@ class Network(nn.Module):
         return self.head((x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True).clamp(min=1))
 
 
-def ids(folder, part):
-    """The events of a part: every tenth is to validate with, every tenth to test with."""
+def ids(folder, split):
+    """The events of a split: every tenth is to validate with, every tenth to test with."""
     event = pd.read_parquet(folder / "train_meta.parquet", columns=["event_id"])["event_id"].to_numpy()
-    return event[{"val": event % 10 == 0, "test": event % 10 == 1, "train": event % 10 > 1}[part]]
+    return event[{"val": event % 10 == 0, "test": event % 10 == 1, "train": event % 10 > 1}[split]]
 
 
-def data(part, folder, args, **options):
+def data(split, folder, args, **options):
     outputs = loader.doms(folder, MAX_DOMS, FIRST_PULSES)
-    return loader.samples(folder, ids(folder, part)).loader(outputs, batch_size=args.batch_size, memory=args.memory, framework="torch", **options)
+    return loader.samples(folder, ids(folder, split)).loader(outputs, batch_size=args.batch_size, memory=args.memory, framework="torch", **options)
 
 
 def geometry(folder):

@@ -28,9 +28,9 @@ class Network(nn.Module):
         return x[:, -1, :1] + self.layers(x.flatten(1, 2))
 
 
-def years(folder, part):
+def years(folder, split):
     """The files to train with; the last two years are to validate and to test with."""
-    return sorted(folder.glob("*.nc"))[{"train": slice(-2), "val": slice(-2, -1), "test": slice(-1, None)}[part]]
+    return sorted(folder.glob("*.nc"))[{"train": slice(-2), "val": slice(-2, -1), "test": slice(-1, None)}[split]]
 
 
 @functools.lru_cache
@@ -38,9 +38,9 @@ def moments(folder):
     return fb.fit(loader.windows(years(folder, "train")), loader.VARIABLES)
 
 
-def data(part, folder, args, **options):
+def data(split, folder, args, **options):
     outputs = loader.outputs(moments(folder))
-    return loader.windows(years(folder, part)).loader(outputs, batch_size=args.batch_size, memory=args.memory, framework="torch", **options)
+    return loader.windows(years(folder, split)).loader(outputs, batch_size=args.batch_size, memory=args.memory, framework="torch", **options)
 
 
 def today(folder, args):

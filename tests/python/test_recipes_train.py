@@ -17,6 +17,8 @@ import training_cases  # noqa: F401
 import h5py
 import torch
 
+import forebay as fb
+
 SMALL = {
     "hydrology": dict(basins=3, years=(7.5, 8.0), forcings=4, attributes=4),
     "neutrino": dict(files=2, events=60, longest=200, row_group=2_000),
@@ -253,6 +255,29 @@ def test_neither_side_of_hydrology_pays_for_the_other(trained, monkeypatch):
     dataset = module.today(folder, args).dataset
     np.testing.assert_allclose(dataset.mean, mean, rtol=1e-5)
     np.testing.assert_allclose(dataset.std, std, rtol=1e-5)
+
+
+def test_epochs_of_parts_of_basins_have_each_window_once(trained, tmp_path, monkeypatch):
+    module, seen = importlib.import_module("recipes.hydrology.train"), []
+
+    def noted(network, batch, predict=module.predict):
+        if network.training:
+            seen.append(list(zip(batch["gauge"].tolist(), batch["input_end_date"].tolist())))
+        return predict(network, batch)
+
+    monkeypatch.setattr(module, "predict", noted)
+    common = ("--batch-size", "512", "--set", "part=1 file", "--points", "1")
+    folder = trained("hydrology", *common, "--epochs", "1", "--batches", "1")
+    seen.clear()
+    n_basins = len(module.gauges(folder))
+    trained("hydrology", *common, "--epochs", str(n_basins))
+    outputs = {"gauge": fb.encode("gauge_id"), "end": fb.col("date").at(364)}
+    with module.splits(folder)[0]["train"].loader(outputs, batch_size=512, framework="numpy") as loader:
+        windows = [pair for batch in loader for pair in zip(batch["gauge"].tolist(), batch["end"].tolist())]
+    assert sorted(pair for batch in seen for pair in batch) == sorted(windows) and len(set(windows)) == len(windows)
+    basins = [{gauge for gauge, _ in batch} for batch in seen]
+    assert n_basins > 1 and all(len(basin) == 1 for basin in basins)
+    assert sum(a != b for a, b in zip(basins, basins[1:])) == n_basins - 1
 
 
 def test_cpu_and_memory_of_processes_below_are_counted():

@@ -77,7 +77,7 @@ def difference(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
 def at_least(value: float) -> str:
     """Two digits, rounded up: a bound stays one."""
     unit = 10 ** (math.floor(math.log10(value)) - 1) if value > 0 else 1
-    return f"{math.ceil(value / unit * (1 - 1e-12)) * unit:.2g}"
+    return f"{math.ceil(value / unit * (1 - 1e-12)) * unit:.6g}"
 
 
 def compared(a: Sequence[float], b: Sequence[float]) -> tuple[str, str, float]:
@@ -207,7 +207,7 @@ def _accuracy(loader: str, theirs: list[Result], ours: list[Result]) -> str:
         if share < 0.95:
             return f"not compared: {name} had seen {share:.1%} of the samples when its time was up"
     same, words, most = compared(*[[r.scores[score] for r in of] for of in (ours, theirs)])
-    said = {"same": f"the same within the spread, {at_least(most)} at most", "unknown": "not known"}.get(same, "NOT the same")
+    said = f"the same within the spread, {at_least(most)} at most" if same == "same" else "not known" if same == "unknown" else "NOT the same"
     return f"{score} with Forebay and {loader}: {said}; {words}"
 
 

@@ -283,13 +283,13 @@ class Clock(lightning.Callback):
         if keeps and torch.cuda.is_initialized():
             torch.cuda.synchronize()  # a point has the time at which its network was there
         now = time.perf_counter() - self.began
-        # Lightning has divided the loss. It stays a tensor: a number would wait for the device.
-        self.curve.append((now, self.samples, outputs["loss"].detach() * trainer.accumulate_grad_batches))
+        self.curve.append((now, self.samples, outputs["loss"].detach()))  # of which a number would wait for the device
         if keeps:
             self.kept.append((now, self.samples, {name: value.detach().clone() for name, value in module.state_dict().items()}))
 
     def on_train_end(self, trainer: Any, module: Any) -> None:
-        self.curve = [(seconds, samples, float(loss)) for seconds, samples, loss in self.curve]
+        parts = trainer.accumulate_grad_batches  # by which Lightning has divided it
+        self.curve = [(seconds, samples, parts * float(loss)) for seconds, samples, loss in self.curve]
         if self.curve:  # the last step is over when its loss is there
             self.curve[-1] = (time.perf_counter() - self.began, *self.curve[-1][1:])
 

@@ -19,7 +19,6 @@ from ._samples import Samples
 
 _VERSION, _VERSION_AXIS = 1, 2
 _OF_A_GROUP = ("mean", "std", "n", "missing", "min", "max")  # as fby_fit_groups has them, each for all columns
-_SAVED = ("n", "missing", "mean", "std", "min", "max")
 _NUMBERS = ("n", "missing", "mean", "std", "min", "max")
 
 
@@ -333,7 +332,7 @@ class GroupedMoments(Mapping[Key, Moments]):
         for i, name in enumerate(self._columns):
             step = len(_OF_A_GROUP) * n
             of = {what: [None if math.isnan(v) else v for v in rows[k * n + i :: step]] for k, what in enumerate(_OF_A_GROUP)}
-            columns[name] = {what: [int(v) for v in of[what]] if what in ("n", "missing") else of[what] for what in _SAVED}
+            columns[name] = {what: [int(v) for v in of[what]] if what in ("n", "missing") else of[what] for what in _NUMBERS}
         return {"version": _VERSION, "by": self.by, "keys": self._all._core.keys(), "columns": columns}
 
     @classmethod

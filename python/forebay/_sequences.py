@@ -46,15 +46,14 @@ def _rows(values: Any, at: int, n: int) -> Any:
     values = _indexable(values)
     if not isinstance(values, memoryview):
         return values[at][:n]
-    if not n:
-        return values[:0]
     _, length, *rest = values.shape
+    row, n = math.prod(rest), min(n, length)
     try:
-        flat, row = values.cast("B").cast(values.format), math.prod(rest)
+        flat = (values if values.nbytes else memoryview(b"")).cast("B").cast(values.format)
     except ValueError:  # Python casts half floats from 3.12 on
         raise TypeError(f"this Python cannot index a buffer of {values.format!r}: take numpy.asarray(padded.values)[i]") from None
-    rows = flat[at * length * row : (at * length + n) * row]
-    return rows.cast("B").cast(values.format, [n, *rest]) if rest else rows
+    rows = flat[at * length * row : (at * length + max(n, 1)) * row]  # a shape without elements is sliced out of one that has some
+    return (rows.cast("B").cast(values.format, [max(n, 1), *rest]) if rest and len(rows) else rows)[:n]
 
 
 def _describe(tensor: Any) -> str:
@@ -330,9 +329,10 @@ class Padded(_Samples):
     def lengths(self) -> Any:
         """How many rows of each sample are real: int64, shape (B,)."""
         if self._lengths is not None:
-            return _indexable(self._lengths)
-        mask = _indexable(self._mask)
-        return _numbers([sum(of) for of in mask.tolist()]) if isinstance(mask, memoryview) else mask.sum(1)
+            return self._lengths
+        if isinstance(_indexable(self._mask), memoryview):
+            return _numbers([sum(of) for of in self._mask.tolist()])
+        return _Library(self.values).array(self._mask).sum(1)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -340,12 +340,17 @@ class Padded(_Samples):
     def __getitem__(self, i: Any) -> Any:
         first, second = map(_indexable, self._parts())
         if isinstance(i, slice):
+            if isinstance(first, memoryview) and i.step not in (None, 1):
+                raise ValueError(f"a slice of step {i.step}: buffers are sliced in steps of 1; take [padded[i] for i in …]")
             return self._with(first[i], second[i])
         at = self._index(i)
         return _rows(first, at, int(self[at : at + 1].lengths[0]))
 
     def __iter__(self) -> Iterator[Any]:
-        return (_rows(self.values, at, n) for at, n in enumerate(self.lengths.tolist()))
+        values, lengths = _indexable(self.values), self.lengths.tolist()
+        if isinstance(values, memoryview):
+            return (_rows(values, at, n) for at, n in enumerate(lengths))
+        return (rows[:n] for rows, n in zip(values, lengths, strict=True))
 
     def to_list(self) -> list[list]:
         """The real rows of each sample as lists of numbers."""

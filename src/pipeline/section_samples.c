@@ -1,4 +1,4 @@
-/* The sections samples and splits: what a sample is, and which belong together. Which of them is in section_choices.c. */
+/* The sections samples and splits: what a sample is, and which are kept apart; what chooses among them is in section_choices.c. */
 #include "pipeline/pipeline_internal.h"
 
 #include "base/alloc.h"

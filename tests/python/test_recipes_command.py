@@ -114,8 +114,8 @@ def test_what_the_generator_writes_is_all_that_training_needs(name, tmp_path):
     subprocess.run([sys.executable, str(program), str(folder), *SIZES[name].split()], check=True, stdout=subprocess.DEVNULL)
     recipe = recipe_of(name)
     args, _, _ = training.prepare(recipe, ["--data", str(folder), "--batch-size", "8"])
-    for part in ("train", "val", "test"):
-        with recipe.data(part, folder, args, shuffle=False) as batches:
+    for split in ("train", "val", "test"):
+        with recipe.data(split, folder, args, shuffle=False) as batches:
             assert training.size_of(next(iter(batches))) > 0
 
 

@@ -3,6 +3,7 @@ Forebay's end at the same score by Welch's t over seeds, and an order that is no
 
 import dataclasses
 import importlib
+import math
 
 import pytest
 
@@ -98,6 +99,8 @@ def test_the_verdict_says_what_the_table_does():
     said = said_of(*same)
     assert "auc 0.75 after 3.0 s, today after 12.0 s: 4.0 times as fast" in said and "4.00 times the samples/s" in said
     assert "the same within the spread, 0.028 at most; they differ" in said
+    assert "not known; one seed each" in said_of(same[0], same[3])
+    assert "NOT the same" in said_of(*same[:3], *[result("forebay", s, math.nan) for s in range(3)])
     assert "1.0000 with today, 1.0000 with forebay; 2.0000 of the best constant" in said
     many = [result(loader, s, 0.80 + s % 2 / 1000) for loader in ("today", "forebay") for s in range(9)]
     assert "the same within the spread, 0.00053 at most; they differ by +0.0000" in said_of(*many)

@@ -100,6 +100,17 @@ def test_padded_is_a_sequence_of_its_real_rows(path, with_lengths, framework):
         assert p[1:3].to_list() == LISTS[1:3] and p[1:3][1].tolist() == LISTS[2] and "2 samples" in repr(p[1:3])
         if framework == "torch":
             assert p.to("cpu").to_list() == LISTS
+        if framework == "buffer":
+            assert p[1].shape == (0,) and p[1].format == p[0].format == "f"
+            with pytest.raises(ValueError, match="step 2: buffers are sliced in steps of 1"):
+                p[::2]
+
+
+def test_lengths_beyond_a_padded_buffer_end_with_it_and_rows_of_none_have_their_axes():
+    values = memoryview(np.arange(24, dtype=np.int32).reshape(2, 3, 4))
+    p = fb.Padded.with_lengths(values, memoryview(np.array([5, 0])))
+    assert p[0].tolist() == np.asarray(values)[0].tolist() and p[1].shape == (0, 4) and [x.shape for x in p] == [(3, 4), (0, 4)]
+    assert [len(x) for x in fb.Padded.with_lengths(memoryview(np.zeros((2, 0), np.int32)), memoryview(np.array([0, 0])))] == [0, 0]
 
 
 def test_rows_of_padded_buffers_have_their_axes(path):

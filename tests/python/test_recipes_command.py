@@ -149,7 +149,8 @@ def test_a_benchmark_has_an_experts_loader_beside_the_owners_and_an_end(name, be
         for more in ([], ["--max-seconds", "7", "--seeds", "5"]):
             recipe, arguments = bench.recipe_of(name), bench.arguments_of(name, scale, more)
             args = training.arguments(recipe).parse_args(arguments)
-            assert {"today", "expert", "forebay"} <= set(args.loaders) and args.max_seconds and args.seeds > 1 and args.scale == scale
+            todays = {"today"} if (name, scale) != ("linkage", "bench") else set()  # whose lists of a million records fit into few machines
+            assert {*todays, "expert", "forebay"} <= set(args.loaders) and args.max_seconds and args.seeds > 1 and args.scale == scale
             runs = len(args.loaders) * args.seeds
             assert runs * args.max_seconds < bench.at_most(recipe, arguments) < runs * (args.max_seconds + 60)
 

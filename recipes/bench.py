@@ -50,7 +50,7 @@ SIZES = {
     "bench": {
         "hydrology": "--loaders today expert forebay --seeds 3 --epochs 1 --batches 1000 --workers 10 --max-seconds 900",
         "neutrino": "--loaders today today-by-file today-random expert forebay forebay-in-order --seeds 3 --epochs 1 --workers 2 --max-seconds 900",
-        "linkage": "--loaders expert forebay --seeds 3 --epochs 1 --batch-size 512 --memory 4GiB --max-seconds 900",  # as below
+        "linkage": "--loaders expert forebay --seeds 3 --epochs 1 --batch-size 512 --memory 4GiB --max-seconds 900",  # without today's: see SIZES_OF_LOADERS
         "jets": "--loaders today today-lru today-ram expert forebay --seeds 3 --epochs 2 --workers 8 --batch-size 256 --memory 4GiB --max-seconds 900",
         "leak": "--loaders today today-ram expert forebay --seeds 3 --epochs 1 --workers 8 --batch-size 5632 --max-seconds 900",
     },

@@ -43,7 +43,6 @@ def _numbers(values: list[int]) -> memoryview:
 
 def _rows(values: Any, at: int, n: int) -> Any:
     """The first n rows of one sample of a padded tensor. A memoryview has no views of several axes: those of it are cut out of its bytes."""
-    values = _indexable(values)
     if not isinstance(values, memoryview):
         return values[at][:n]
     _, length, *rest = values.shape

@@ -75,6 +75,10 @@ def test_the_neutrino_owners_question_is_answered_in_one_call(tmp_path, monkeypa
     assert found.cures[0].change.startswith("memory=") and found.cures[0].factor > 1.1
 
 
+def losses_of(path):
+    return [loss for _, _, loss in json.loads(path.read_text())[0]["curve"]]
+
+
 LOADERS = [(name, loader) for name in SMALL for loader in ("forebay", "forebay-in-order", "today")]
 LOADERS += [(name, "expert") for name in ("hydrology", "neutrino", "linkage", "jets", "leak")]
 LOADERS += [("jets", "today-lru"), ("jets", "today-ram"), ("leak", "today-ram"), ("neutrino", "today-by-file"), ("neutrino", "today-random")]
@@ -110,7 +114,7 @@ def test_activations_that_are_computed_again_give_the_same_losses(trained, name,
     for way in ((), ("--gradient-checkpointing",)):
         calls[0], out = 0, tmp_path / "results.json"
         trained(name, "--epochs", "1", "--batches", "3", "--points", "1", "--json", str(out), *way)
-        losses[calls[0]] = [loss for _, _, loss in json.loads(out.read_text())[0]["curve"]]
+        losses[calls[0]] = losses_of(out)
     (fewer, kept), (more, again) = losses.items()
     assert more > fewer
     np.testing.assert_allclose(again, kept, rtol=1e-5)
@@ -158,7 +162,7 @@ def test_a_compiled_network_in_mixed_precision_learns_what_a_plain_one_does(trai
         dtypes.append(set())
         out = tmp_path / "results.json"
         trained("linkage", "--batch-size", "20", "--epochs", "2", "--points", "1", "--json", str(out), *ways)
-        losses.append([loss for _, _, loss in json.loads(out.read_text())[0]["curve"]])
+        losses.append(losses_of(out))
     assert [isinstance(network, torch._dynamo.OptimizedModule) for network in networks] == [False, True]
     assert dtypes == [{torch.float32}, {torch.bfloat16}]
     np.testing.assert_allclose(losses[1], losses[0], rtol=0.02)
@@ -294,10 +298,6 @@ def test_cpu_and_memory_of_processes_below_are_counted():
             child.kill()
             child.wait()
     assert meter.cpu_seconds >= 0.5 and meter.memory_bytes >= 64 << 20
-
-
-def losses_of(path):
-    return [loss for _, _, loss in json.loads(path.read_text())[0]["curve"]]
 
 
 def test_gradients_of_two_batches_are_those_of_one_twice_as_large(trained, tmp_path):

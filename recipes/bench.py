@@ -43,7 +43,7 @@ SIZES = {
         "linkage": "--loaders today today-tuned expert forebay "
         "--seeds 5 --epochs 2 --points 16 --max-seconds 45 --workers 2 --torch-threads 1",
         "jets": "--loaders today today-lru today-ram expert forebay "
-        "--seeds 3 --epochs 1 --batches 112 --points 28 --max-seconds 45 --workers 2 --torch-threads 1",
+        "--seeds 3 --epochs 1 --batches 112 --points 28 --max-seconds 120 --workers 2 --torch-threads 1",
         "leak": "--loaders today today-ram expert forebay "
         "--seeds 3 --epochs 1 --points 32 --batch-size 512 --max-seconds 45 --workers 2 --torch-threads 2 --target 0.99",
     },

@@ -26,14 +26,20 @@ PYTHON = {
     "oversample": ("_samples.py", "Samples", "oversample"), "resample": ("_samples.py", "Samples", "resample"),
     "lookup": ("_lookup.py", "Lookup", "__init__"), "fit": ("_fit.py", None, "fit"), "pipeline": ("_pipeline.py", None, "pipeline"),
     "loader": ("_loader.py", "Loader", "__init__"), "pack": ("_pack.py", None, "pack"), "mix": ("_mix.py", None, "mix"),
+    "ragged": ("_outputs.py", "Column", "ragged"), "padded": ("_outputs.py", "Column", "padded"), "bits": ("_make_encode.py", "Encodings", "bits"),
+    "one_hot": ("_make_encode.py", "Encodings", "one_hot"), "ngrams": ("_make_columns.py", None, "ngrams"),
+    "symmetric": ("_make_sample.py", "SampleOperations", "symmetric"), "crop": ("_make_sample.py", "SampleOperations", "crop"),
+    "sequence_mask": ("_make_sample.py", "SampleOperations", "sequence_mask"),
+    "spec_augment": ("_make_sample.py", "SampleOperations", "spec_augment"),
 }
 # What is Python's alone: the data themselves, words for several options, and what is done with batches once they are in Python.
 PYTHON_OWN = {
     "open": {"source"}, "select": {"ids", "on", "key"}, "lookup": {"table", "dtypes"}, "fit": {"data", "by"}, "pipeline": {"path"},
-    "pack": {"source", "to"},
+    "pack": {"source", "to"}, "ngrams": {"columns", "dtype"}, "symmetric": {"count", "count_of"},
     "loader": {"samples", "epoch", "drop_last", "framework", "device", "as_"},
 }
 WORDS_ALONE = {"op", "make", "channel", "after"}
+KEY = {"make_standardize": "standardize"}  # of an output, where a set has another name
 HEADERS = ["dataset.h", "lookup.h", "samples.h", "transform.h", "make.h", "pipeline.h", "loader.h", "pack.h", "mix.h"]
 BEGIN, END = re.compile(r"<!-- options: (\w+) -->\n"), "<!-- end of options -->"
 
@@ -129,7 +135,9 @@ def python_default(row):
         return False
     if row["type"] == "choice":
         return row["fallback"]
-    return int(row["fallback"]) if row["fallback"].isdigit() and row["fallback"] in ("0", "1") else None
+    if row["type"] == "text" and row["fallback"] == "nothing":
+        return ""
+    return int(row["fallback"]) if row["fallback"].isdigit() else None
 
 
 def plain(row):
@@ -233,7 +241,7 @@ def docs(found, write):
     lines = [line for line in (ROOT / "docs/pipelines.md").read_text(encoding="utf-8").splitlines() if line.startswith("|")]
     for name, (_, rows) in found.items():
         keys = [row["name"] for row in rows if row["flags"] & IN_FILE]
-        inline = any(re.search(rf"`{name}\b", line) and all(key in line for key in keys) for line in lines)  # those of a key's value
+        inline = any(re.search(rf"`{KEY.get(name, name)}\b", line) and all(key in line for key in keys) for line in lines)  # those of a key's value
         if keys and name not in used and not inline:
             wrong.append(f"docs: no table of the options of {name}, nor a row that has them all")
     return wrong

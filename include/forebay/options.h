@@ -56,7 +56,9 @@ extern "C" {
     X(FBY_OPTIONS_SPEC_AUGMENT, "spec_augment", fby_after_spec_augment)                                                                    \
     X(FBY_OPTIONS_PACK, "pack", fby_pack_opts)                                                                                             \
     X(FBY_OPTIONS_MIX, "mix", fby_mix)                                                                                                     \
-    X(FBY_OPTIONS_SOURCE_REPORT, "source_report", fby_source_report)
+    X(FBY_OPTIONS_SOURCE_REPORT, "source_report", fby_source_report)                                                                       \
+    X(FBY_OPTIONS_RAGGED, "ragged", fby_output)                                                                                            \
+    X(FBY_OPTIONS_PADDED, "padded", fby_output)
 
 typedef enum fby_option_set {
 #define FBY_OPTION_SET_ENUM(set, name, type) set,

@@ -11,9 +11,6 @@ from ._batch import Batch
 from ._output_rows import names_of
 from ._sequences import Bytes, Padded, Ragged, Strings, register
 
-_MODE = {"buffer": 0, "numpy": 1, "torch": 2}
-
-
 class OutputInfo(NamedTuple):
     """One output as it is delivered.
 
@@ -85,7 +82,7 @@ def configuration(infos: dict[str, OutputInfo], rows: dict[str, Any], schema: An
     convert, exchange = _converter(framework)
     runs, enter = _trace.profiler() or (None, None)
     return {
-        "mode": _MODE[framework], "convert": convert, "exchange": exchange, "dtypes": tuple(dtypes), "names": tuple(infos), "wrappers": tuple(wrappers),
+        "framework": framework, "convert": convert, "exchange": exchange, "dtypes": tuple(dtypes), "names": tuple(infos), "wrappers": tuple(wrappers),
         "container": _container(infos, as_), "as_dict": as_ == "dict", "profiler_runs": runs, "profiler_enter": enter,
     }  # fmt: skip
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ._advice import advised_methods
+from ._options import switch
 from ._sizes import count
 
 if TYPE_CHECKING:
@@ -49,9 +50,14 @@ class Encodings:
     def one_hot(self, n_classes: int, ignore_unknown: bool = False) -> "Column":
         """One-hot vectors: shape (B, n_classes), float32 unless :meth:`cast` says otherwise.
 
-        Values are whole numbers from 0 to n_classes - 1. Others, and missing ones, raise DataError; with `ignore_unknown` they give zeros.
+        Parameters
+        ----------
+        n_classes : int
+            Values are whole numbers from 0 to n_classes - 1. Others, and missing ones, raise DataError.
+        ignore_unknown : bool
+            Let those give zeros instead.
         """
-        return self._made(MAKE_ONE_HOT, n_classes=count(n_classes, "n_classes", 1), ignore_unknown=bool(ignore_unknown))
+        return self._made(MAKE_ONE_HOT, n_classes=count(n_classes, "n_classes", 1), ignore_unknown=switch(ignore_unknown, "ignore_unknown"))
 
     def map(self, mapping: Mapping[Any, float], default: float | None = None) -> "Column":
         """Replace each value by the number it is mapped to: shape (B,), int64 if all targets are whole numbers, else float32, or as :meth:`cast` says.

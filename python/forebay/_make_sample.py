@@ -112,7 +112,7 @@ class SampleOperations:
         must_be_plain(self, "crop()")
         if random and begin:
             raise ValueError("crop() takes random=True or begin=, not both")
-        make = (MAKE_CROP, {"length": _count(length, "length", 1), "random": bool(random), "begin": _count(begin, "begin")})
+        make = (MAKE_CROP, {"length": _count(length, "length", 1), "random": switch(random, "random"), "begin": _count(begin, "begin")})
         return dataclasses.replace(self, ops=(), column_ops=tuple(split_ops(self)) if self.ops else None, make=make)
 
     def sequence_mask(self: Any, size: int, *, clip_count: bool = False) -> "Column":

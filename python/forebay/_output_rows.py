@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from . import _make_lookup, _make_select
-from ._outputs import LAYOUT_AUTO, Column, Index, Literal, Padding, PipelineOutput, ordered, col
+from ._outputs import LAYOUT_AUTO, Column, Index, Literal, PipelineOutput, ordered, col
 
 _FROM_COLUMNS, _FROM_LIT, _FROM_SOURCE = "columns", "lit", "source"
 
@@ -30,14 +30,13 @@ class OutputRow(NamedTuple):
     after: tuple = ()
     axes: tuple[int, ...] = ()
     optional: bool = False
-    padding: tuple[int, int, bool, bool, float, str] = (0, 0, False, False, 0.0, "random")
+    ragged: dict[str, Any] | None = None
+    padded: dict[str, Any] | None = None
 
     def core(self) -> dict[str, Any]:
         """By the library's names, see _forebay.options("output")."""
         out = self._asdict()
         out["from"], out["reshape"] = out.pop("source"), out.pop("axes")
-        for name, value in zip(("max_rows", "multiple_of", "pad_to_max", "want_lengths", "pad", "keep"), out.pop("padding")):
-            out[name] = value
         return out
 
 
@@ -72,7 +71,6 @@ def _one(name: str, output: Any, dataset: Any) -> OutputRow | PipelineRow:
         output = _make_lookup.bind(output, dataset)
     if _make_select.is_unbound(output.make):
         output = _make_select.bind(output, dataset)
-    padding = output.padding or Padding()
     return OutputRow(
         name,
         output.mask_of or _FROM_COLUMNS,
@@ -89,7 +87,7 @@ def _one(name: str, output: Any, dataset: Any) -> OutputRow | PipelineRow:
         output.after,
         output.axes,
         output.is_optional,
-        (padding.max_rows, padding.multiple_of, padding.to_max, padding.lengths, padding.value, padding.keep),
+        **{output.layout: output.layout_options} if output.layout_options else {},
     )
 
 

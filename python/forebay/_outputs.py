@@ -15,25 +15,15 @@ from ._make_encode import Encodings
 from ._make_lookup import Lookups
 from ._make_sample import SampleOperations
 from ._make_select import Selections
+from ._options import switch
 from ._sizes import count
 
 if TYPE_CHECKING:
     from ._fit import GroupedMoments, Moments
 
 LAYOUT_AUTO, LAYOUT_RAGGED, LAYOUT_PADDED = "auto", "ragged", "padded"
+_LAYOUT_DEFAULTS = {"max_rows": None, "keep": "random", "pad": 0.0, "multiple_of": 1, "to_max": False, "lengths": False}
 Number = Union[float, Sequence[float]]  # or anything NumPy-like: of one number a column, or a place of an axis
-
-
-@dataclasses.dataclass(frozen=True)
-class Padding:
-    """How samples of different lengths are brought to one length."""
-
-    max_rows: int = 0
-    multiple_of: int = 0
-    to_max: bool = False
-    lengths: bool = False
-    value: float = 0.0
-    keep: str = "random"
 
 
 @advised_methods
@@ -54,7 +44,7 @@ class Column(Encodings, Lookups, SampleOperations, Selections, Known):
     after: tuple[tuple[str, dict[str, Any]], ...] = ()  # the same
     axes: tuple[int, ...] = ()
     is_optional: bool = False
-    padding: Padding | None = None
+    layout_options: dict[str, Any] | None = None  # those of ragged or padded, by the library's names
 
     _other_words = COLUMN_WORDS
 
@@ -228,8 +218,8 @@ class Column(Encodings, Lookups, SampleOperations, Selections, Known):
             Which rows a longer sample keeps: a random subset in their order, drawn for each sample and epoch, the same in all outputs with the
             same `max_rows`; or its first rows.
         """
-        rows = _kept_rows(max_rows, keep)
-        return dataclasses.replace(self, layout=LAYOUT_RAGGED, padding=Padding(rows, keep=keep) if rows else None)
+        options = {"max_rows": _kept_rows(max_rows, keep), "keep": keep}
+        return dataclasses.replace(self, layout=LAYOUT_RAGGED, layout_options=options)
 
     def padded(
         self, max_rows: int | None = None, *, keep: str = "random", pad: float = 0.0, multiple_of: int = 1, to_max: bool = False, lengths: bool = False
@@ -240,7 +230,7 @@ class Column(Encodings, Lookups, SampleOperations, Selections, Known):
 
         Parameters
         ----------
-        max_rows, keep
+        max_rows, keep : optional
             As of :meth:`ragged`.
         pad : float
             The value where there is no row.
@@ -254,8 +244,9 @@ class Column(Encodings, Lookups, SampleOperations, Selections, Known):
         rows = _kept_rows(max_rows, keep)
         if to_max and not rows:
             raise ValueError("to_max=True needs max_rows=, the length")
-        padding = Padding(rows, count(multiple_of, "multiple_of", 1, 2**32 - 1), bool(to_max), bool(lengths), float(pad), keep)
-        return dataclasses.replace(self, layout=LAYOUT_PADDED, padding=padding)
+        options = {"max_rows": rows, "keep": keep, "pad": float(pad), "multiple_of": count(multiple_of, "multiple_of", 1, 2**32 - 1)}
+        options |= {"to_max": switch(to_max, "to_max"), "lengths": switch(lengths, "lengths")}
+        return dataclasses.replace(self, layout=LAYOUT_PADDED, layout_options=options)
 
     def optional(self) -> "Column":
         """Leave the output out of the batches when the data set lacks one of its columns, as labels at inference."""
@@ -293,11 +284,11 @@ class Column(Encodings, Lookups, SampleOperations, Selections, Known):
         elif self.step_range[1]:
             text += f".steps{self.step_range}"
         text += "".join(map(_ops.text, self.ops))
-        p = self.padding
-        if self.layout == LAYOUT_RAGGED:
-            text += f".ragged({p.max_rows if p else ''}{_keep_text(p)})"
-        elif p is not None:
-            text += f".padded({p.max_rows or None}{_keep_text(p)}, pad={p.value}, multiple_of={p.multiple_of}, to_max={p.to_max}, lengths={p.lengths})"
+        if self.layout_options is not None:
+            given = [
+                repr(value) if name == "max_rows" else f"{name}={value!r}" for name, value in self.layout_options.items() if value != _LAYOUT_DEFAULTS[name]
+            ]
+            text += f".{self.layout}({', '.join(given)})"
         text += _make_sample.after_text(self) + ".optional()" * self.is_optional
         return text + (f".{self.mask_of}()" if self.mask_of else "")
 
@@ -345,11 +336,11 @@ def _pipeline_output(pipeline: Any, name: str) -> PipelineOutput:
     return pipeline.outputs[name]
 
 
-def _kept_rows(max_rows: int | None, keep: str) -> int:
-    """Rows that longer samples keep, 0 for all."""
+def _kept_rows(max_rows: int | None, keep: str) -> int | None:
+    """Rows that longer samples keep, None for all."""
     if keep not in ("random", "first"):
         raise ValueError(f"keep={keep!r}: use 'random', a random subset of the rows in their order, or 'first'")
-    return 0 if max_rows is None else count(max_rows, "max_rows", 1, 2**32 - 1)
+    return None if max_rows is None else count(max_rows, "max_rows", 1, 2**32 - 1)
 
 
 def _step(value: Any, what: str) -> int:
@@ -369,10 +360,6 @@ def ordered(names: Any) -> list[str]:
 
 def _of(axis: int | None) -> str:
     return "whole columns" if axis is None else f"axis {axis}"
-
-
-def _keep_text(padding: Padding | None) -> str:
-    return "" if padding is None or padding.keep == "random" else f", keep={padding.keep!r}"
 
 
 Output = Union[Column, Index, Literal, str, Sequence[str]]

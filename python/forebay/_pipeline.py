@@ -18,7 +18,6 @@ from ._outputs import PipelineOutput
 from ._samples import Samples
 from ._sources import folder, is_path
 
-_KINDS = ("rows", "windows", "groups")
 _NOT_OPTIONS = ("split",)  # keys of the section loader that are no parameters of Loader
 
 
@@ -126,7 +125,7 @@ class Pipeline:
             self._samples[split] = PipelineMix(self, split)
         elif split not in self._samples:
             core, kind = self._core.samples(split)
-            self._samples[split] = PipelineSamples(self, split, core, _KINDS[kind])
+            self._samples[split] = PipelineSamples(self, split, core, kind)
         return self._samples[split]
 
     def _loader(self, samples: Any, outputs: Any, options: dict[str, Any], make: Any) -> Loader:

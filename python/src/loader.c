@@ -213,15 +213,30 @@ static PyObject *loader_notes(PyObject *op, PyObject *unused)
     return notes;
 }
 
+/* What `framework` asks for; -1 with an exception set. */
+static int mode_of(const char *framework)
+{
+    static const char *const WORDS[] = {[FBPY_DELIVER_TENSOR] = "buffer", [FBPY_DELIVER_NUMPY] = "numpy", [FBPY_DELIVER_TORCH] = "torch"};
+    for (int mode = 0; mode <= FBPY_DELIVER_TORCH; mode++)
+        if (strcmp(WORDS[mode], framework) == 0)
+            return mode;
+    PyErr_Format(PyExc_ValueError, "framework='%s': use 'buffer', 'numpy' or 'torch'", framework);
+    return -1;
+}
+
 static PyObject *loader_configure(PyObject *op, PyObject *args, PyObject *kwargs)
 {
-    static char *keywords[] = {"mode",      "convert", "exchange",      "dtypes",         "names", "wrappers",
+    static char *keywords[] = {"framework", "convert", "exchange",      "dtypes",         "names", "wrappers",
                                "container", "as_dict", "profiler_runs", "profiler_enter", NULL};
     fbpy_loader *self = (fbpy_loader *)op;
-    int mode, as_dict;
+    const char *framework;
+    int as_dict;
     PyObject *convert, *exchange, *dtypes, *names, *wrappers, *container, *runs, *enter;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$iOOO!O!O!OpOO", keywords, &mode, &convert, &exchange, &PyTuple_Type, &dtypes,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "$sOOO!O!O!OpOO", keywords, &framework, &convert, &exchange, &PyTuple_Type, &dtypes,
                                      &PyTuple_Type, &names, &PyTuple_Type, &wrappers, &container, &as_dict, &runs, &enter))
+        return NULL;
+    const int mode = mode_of(framework);
+    if (mode < 0)
         return NULL;
     size_t outputs = self->handle ? fby_loader_output_count(self->handle) : 0;
     Py_ssize_t tensors = 0;
@@ -402,7 +417,8 @@ static PyMethodDef k_loader_methods[] = {
     {"outputs", loader_outputs, METH_NOARGS, "outputs()\n--\n\nA list of (name, dtype, shape, ragged, text, padded, steps)."},
     {"notes", loader_notes, METH_NOARGS, "notes()\n--\n\nWhat a colleague would ask about the outputs, as sentences."},
     {"configure", (PyCFunction)(void (*)(void))loader_configure, METH_VARARGS | METH_KEYWORDS,
-     "configure(*, mode, convert, exchange, dtypes, names, wrappers, container, as_dict, profiler_runs, profiler_enter)\n--\n\nHow batches "
+     "configure(*, framework, convert, exchange, dtypes, names, wrappers, container, as_dict, profiler_runs, profiler_enter)\n--\n\nHow "
+     "batches "
      "are delivered; once, before begin()."},
     {"begin", fbpy_loader_begin, METH_VARARGS,
      "begin(epoch, batch, follow=False)\n--\n\nBegin an epoch at a batch; its Iterator. follow: the Iterator that there is goes on with "

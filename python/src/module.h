@@ -125,6 +125,8 @@ extern PyType_Spec fbpy_samples_spec;
 extern PyMethodDef fbpy_samples_functions[]; /* open_samples */
 /** A Samples that owns `samples` (also on failure: then they are dropped). */
 PyObject *fbpy_samples_new(fbpy_state *state, fby_samples *samples);
+/** "rows", "windows", "groups": by fby_sample_kind. */
+extern const char *const fbpy_sample_kinds[];
 /** The handle of a Samples with a reference of its own, or NULL with an exception. */
 fby_samples *fbpy_samples_acquire(fbpy_state *state, PyObject *samples);
 

@@ -99,7 +99,13 @@ static int parse_axes(PyObject *list, fbpy_room *room, fby_output *out)
     return axes ? 0 : -1;
 }
 
-/* A dict of the output's options, with tuples for ops, make, column_ops, after and reshape; or of name, pipeline and place. */
+static int parse_layout(fby_option_set set, PyObject *given, fbpy_room *room, fby_output *out)
+{
+    return given == Py_None ? 0 : fbpy_options_parse(set, given, room, out);
+}
+
+/* A dict of the output's options, with tuples for ops, make, column_ops, after and reshape; dicts for ragged and padded; or of name,
+ * pipeline and place. */
 int fbpy_output_parse(fbpy_state *state, PyObject *spec, fbpy_room *room, fby_output *out)
 {
     int of_pipeline = fbpy_pipeline_output(state, spec, out);
@@ -116,6 +122,8 @@ int fbpy_output_parse(fbpy_state *state, PyObject *spec, fbpy_room *room, fby_ou
         return -1;
     }
     if (fbpy_options_parse(FBY_OPTIONS_OUTPUT, spec, room, out) < 0 ||
+        parse_layout(FBY_OPTIONS_RAGGED, fbpy_option_given(spec, "ragged"), room, out) < 0 ||
+        parse_layout(FBY_OPTIONS_PADDED, fbpy_option_given(spec, "padded"), room, out) < 0 ||
         fbpy_ops_parse(ops, out->n_columns, room, &out->ops, &out->n_ops) < 0 ||
         parse_column_ops(fbpy_option_given(spec, "column_ops"), room, out) < 0 || parse_after(after, room, out) < 0 ||
         parse_axes(axes, room, out) < 0)

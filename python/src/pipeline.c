@@ -278,7 +278,7 @@ static PyObject *pipeline_samples(PyObject *op, PyObject *args)
     if (status != FBY_OK)
         return fbpy_raise(fbpy_state_of(op), status, &err);
     PyObject *core = fbpy_samples_new(fbpy_state_of(op), fby_samples_ref(samples));
-    return core ? Py_BuildValue("Ni", core, (int)fby_samples_kind(samples)) : NULL;
+    return core ? Py_BuildValue("Ns", core, fbpy_sample_kinds[fby_samples_kind(samples)]) : NULL;
 }
 
 /* "columns", "source", … */

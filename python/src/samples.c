@@ -114,6 +114,8 @@ static PyObject *finish(fbpy_state *state, fby_status status, fby_samples *handl
 
 /* ---- opening ---- */
 
+const char *const fbpy_sample_kinds[] = {[FBY_SAMPLES_ROWS] = "rows", [FBY_SAMPLES_WINDOWS] = "windows", [FBY_SAMPLES_GROUPS] = "groups"};
+
 static PyObject *open_samples(PyObject *module, PyObject *args)
 {
     fbpy_state *state = PyModule_GetState(module);
@@ -130,7 +132,8 @@ static PyObject *open_samples(PyObject *module, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "OsO!", &dataset, &kind, &PyDict_Type, &given))
         return NULL;
-    opts.kind = strcmp(kind, "windows") == 0 ? FBY_SAMPLES_WINDOWS : strcmp(kind, "groups") == 0 ? FBY_SAMPLES_GROUPS : FBY_SAMPLES_ROWS;
+    while (opts.kind < FBY_SAMPLES_GROUPS && strcmp(fbpy_sample_kinds[opts.kind], kind) != 0)
+        opts.kind++;
     if (fbpy_options_parse(opts.kind == FBY_SAMPLES_GROUPS ? FBY_OPTIONS_GROUPS : FBY_OPTIONS_WINDOWS, given, &room, &opts) < 0)
         goto done;
     if ((table = fbpy_option_given(given, "table")) != Py_None && !(opts.table = fbpy_dataset_acquire(state, table)))

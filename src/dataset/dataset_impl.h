@@ -281,6 +281,40 @@ fby_status fby__dtypes_note(fby_dataset *ds, fby_error *err);
 #define FBY__TABLE_SLOTS 64
 #define FBY__MAP_SLOTS 256 /* descriptors, of the 1,024 that a process usually may have */
 
+/* What was asked for when it was opened. */
+typedef struct fby__dataset_config {
+    fby__format_opts format;         /* strings in the arena */
+    fby__h5_environment environment; /* that of `format`: texts in the arena */
+    const char *cache_dir;           /* arena; NULL = none */
+    fby_io_engine io;
+    bool verify_crc;
+    fby_missing_columns missing_columns;
+    int n_threads;
+    uint64_t memory_bytes; /* 0 = not said */
+} fby__dataset_config;
+
+/* What opening met, for its notes. */
+typedef struct fby__dataset_seen {
+    uint64_t n_unknown, n_special;      /* files left out */
+    const char *unknown;                /* name of the first one */
+    uint32_t n_schemas;                 /* while opening */
+    uint64_t n_hard_links;              /* files that are others of the dataset under another name */
+    fby__column_list hidden, duplicate; /* columns of a constant's name, and those of a name that comes twice, each once */
+} fby__dataset_seen;
+
+/* What threads used lately. */
+typedef struct fby__dataset_recent {
+    pthread_mutex_t lock; /* guards the rest */
+    struct {
+        uint32_t file;
+        fby__table *table;
+    } tables[FBY__TABLE_SLOTS]; /* thawed lately, so that page indexes built while reading are not lost from block to block */
+    struct {
+        uint32_t file;
+        fby__file *opened;
+    } maps[FBY__MAP_SLOTS]; /* read through maps, so that a page is faulted in once and not once a block */
+} fby__dataset_recent;
+
 struct fby_dataset {
     /* set once, before the dataset is published */
     _Atomic uint32_t refs;
@@ -309,35 +343,10 @@ struct fby_dataset {
     fby__hash128 stamps;
     uint64_t inodes; /* a hash of them */
     fby_open_stats stats;
-    struct {
-        fby__format_opts format;         /* strings in the arena */
-        fby__h5_environment environment; /* that of `format`: texts in the arena */
-        const char *cache_dir;           /* arena; NULL = none */
-        fby_io_engine io;
-        bool verify_crc;
-        fby_missing_columns missing_columns;
-        int n_threads;
-        uint64_t memory_bytes; /* 0 = not said */
-    } config;
-    struct {
-        uint64_t n_unknown, n_special;      /* files left out */
-        const char *unknown;                /* name of the first one */
-        uint32_t n_schemas;                 /* while opening */
-        uint64_t n_hard_links;              /* files that are others of the dataset under another name */
-        fby__column_list hidden, duplicate; /* columns of a constant's name, and those of a name that comes twice, each once */
-    } seen;                                 /* for its notes */
+    fby__dataset_config config;
+    fby__dataset_seen seen;
     size_t max_frozen_bytes, memory_bytes;
-    struct {
-        pthread_mutex_t lock; /* guards the rest */
-        struct {
-            uint32_t file;
-            fby__table *table;
-        } tables[FBY__TABLE_SLOTS]; /* thawed lately, so that page indexes built while reading are not lost from block to block */
-        struct {
-            uint32_t file;
-            fby__file *opened;
-        } maps[FBY__MAP_SLOTS]; /* read through maps, so that a page is faulted in once and not once a block */
-    } recent;
+    fby__dataset_recent recent;
 };
 
 /** ds->memory_bytes, once all else is set. */

@@ -9,16 +9,16 @@ _Static_assert(FBY_UNIT_S == 1 && FBY_UNIT_MS == 2 && FBY_UNIT_US == 3 && FBY_UN
 
 #define STRUCT fby_make_bits
 const fby_option fby__bits_table[] = {
-    OPT_U64("n", n_bits, IN_FILE, 1, "what the column's type says", "of every value"),
-    OPT_CHOICE("encoding", encoding, fby_bits_encoding, IN_FILE, fby__encoding_words, "auto", "how the column holds them"),
+    OPT_U64("n", n_bits, BOTH, 1, "what the column's type says", "of every value"),
+    OPT_CHOICE("encoding", encoding, fby_bits_encoding, BOTH, fby__encoding_words, "auto", "how the column holds them"),
     OPT_END,
 };
 #undef STRUCT
 
 #define STRUCT fby_make_one_hot
 const fby_option fby__one_hot_table[] = {
-    OPT_U64("n_classes", n_classes, IN_FILE, 1, "needed", "values are whole numbers below it"),
-    OPT_BOOL("ignore_unknown", ignore_unknown, IN_FILE, "other values give zeros"),
+    OPT_U64("n_classes", n_classes, BOTH, 1, "needed", "values are whole numbers below it"),
+    OPT_BOOL("ignore_unknown", ignore_unknown, BOTH, "other values give zeros"),
     OPT_END,
 };
 #undef STRUCT
@@ -36,15 +36,15 @@ const fby_option fby__map_table[] = {
 
 #define STRUCT fby_make_ngrams
 const fby_option fby__ngrams_table[] = {
-    OPT_U32("n", n, IN_FILE, 1, "2", "characters of a gram"),
-    OPT_FORM("vocabulary", vocabulary, FBY_OPTION_TEXTS, const char *const *, IN_FILE, "texts, or products of alphabets", "needed",
+    OPT_U32("n", n, BOTH, 1, "2", "characters of a gram"),
+    OPT_FORM("vocabulary", vocabulary, FBY_OPTION_TEXTS, const char *const *, BOTH, "texts, or products of alphabets", "needed",
              "the grams, whose places are those of the output", .also = FBY__AT(n_vocabulary, size_t)),
-    OPT_TEXT("separator", separator, IN_FILE, "nothing", "between the columns' texts"),
-    OPT_TEXT("delete", delete_chars, IN_FILE, "nothing", "characters that are left out"),
-    OPT_BOOL("lower", lower, IN_FILE, "in lower case"),
-    OPT_BOOL("strip", strip, IN_FILE, "without white space at both ends"),
-    OPT_BOOL("drop_spaces", drop_spaces, IN_FILE, "grams that hold a space are none"),
-    OPT_TEXT("missing", missing, IN_FILE, "as pandas writes it", "the text of a missing value"),
+    OPT_TEXT("separator", separator, BOTH, "nothing", "between the columns' texts"),
+    OPT_TEXT("delete", delete_chars, BOTH, "nothing", "characters that are left out"),
+    OPT_BOOL("lower", lower, BOTH, "in lower case"),
+    OPT_BOOL("strip", strip, BOTH, "without white space at both ends"),
+    OPT_BOOL("drop_spaces", drop_spaces, BOTH, "grams that hold a space are none"),
+    OPT_TEXT("missing", missing, BOTH, "as pandas writes it", "the text of a missing value"),
     OPT_END,
 };
 #undef STRUCT
@@ -69,20 +69,21 @@ const fby_option fby__expression_table[] = {
 
 #define STRUCT fby_make_standardize
 const fby_option fby__make_standardize_table[] = {
-    OPT_OTHER("moments", moments, 0, "a lookup", "needed", "means and deviations by key"),
-    OPT_BOOL("keep_unknown", has_default, 0, "values of keys that are not there stay as they are"),
-    OPT_GIVEN_DOUBLE("fill_nan", fill_nan, has_fill_nan, 0, "NaN", "of what is NaN after it"),
+    OPT_OTHER("moments", moments, IN_FILE, "a name of moments", "needed without table", "means and deviations by key"),
+    OPT_OTHER("table", moments, IN_FILE, "a lookup", "needed without moments", "of all columns the means, then the deviations"),
+    OPT_BOOL("keep_unknown", has_default, IN_FILE, "values of keys that are not there stay as they are"),
+    OPT_GIVEN_DOUBLE("fill_nan", fill_nan, has_fill_nan, IN_FILE, "NaN", "of what is NaN after it"),
     OPT_END,
 };
 #undef STRUCT
 
 #define STRUCT fby_make_symmetric
 const fby_option fby__symmetric_table[] = {
-    OPT_U64("size", size, IN_FILE, 1, "the largest that the column has pairs for", "of the matrix"),
+    OPT_U64("size", size, BOTH, 1, "the largest that the column has pairs for", "of the matrix"),
     OPT_BOOL("count_is_pairs", count_is_pairs, IN_FILE, "the second column counts pairs, not points"),
-    OPT_GIVEN_DOUBLE("pad", pad, has_pad, IN_FILE, "none", "where it begins, pairs end"),
-    OPT_U64("n_features", n_features, IN_FILE, 1, "those of the column's last axis", "of a pair"),
-    OPT_BOOL("clip_count", clip_count, IN_FILE, "a count that is too large means all"),
+    OPT_GIVEN_DOUBLE("pad", pad, has_pad, BOTH, "none", "where it begins, pairs end"),
+    OPT_U64("n_features", n_features, BOTH, 1, "those of the column's last axis", "of a pair"),
+    OPT_BOOL("clip_count", clip_count, BOTH, "a count that is too large means all"),
     OPT_END,
 };
 #undef STRUCT
@@ -102,17 +103,17 @@ const fby_option fby__group_channels_table[] = {
 
 #define STRUCT fby_make_crop
 const fby_option fby__crop_table[] = {
-    OPT_U64("length", length, IN_FILE, 1, "needed", "rows, or places of the first axis"),
-    OPT_BOOL("random", random, IN_FILE, "where it begins is drawn"),
-    OPT_U64("begin", begin, IN_FILE, 0, "0", "where it begins otherwise"),
+    OPT_U64("length", length, BOTH, 1, "needed", "rows, or places of the first axis"),
+    OPT_BOOL("random", random, BOTH, "where it begins is drawn"),
+    OPT_U64("begin", begin, BOTH, 0, "0", "where it begins otherwise"),
     OPT_END,
 };
 #undef STRUCT
 
 #define STRUCT fby_make_sequence_mask
 const fby_option fby__sequence_mask_table[] = {
-    OPT_U64("size", size, IN_FILE, 1, "needed", "places of the mask"),
-    OPT_BOOL("clip_count", clip_count, IN_FILE, "a count that is too large means all"),
+    OPT_U64("size", size, BOTH, 1, "needed", "places of the mask"),
+    OPT_BOOL("clip_count", clip_count, BOTH, "a count that is too large means all"),
     OPT_END,
 };
 #undef STRUCT
@@ -136,13 +137,13 @@ const fby_option fby__time_table[] = {
 
 #define STRUCT fby_after_spec_augment
 const fby_option fby__spec_augment_table[] = {
-    OPT_U32("time_masks", n_time, IN_FILE, 0, "0", "masks of time"),
-    OPT_U32("freq_masks", n_freq, IN_FILE, 0, "0", "masks of frequency"),
-    OPT_U32("max_time", max_time, IN_FILE, 0, "0", "the widest mask of time"),
-    OPT_U32("max_freq", max_freq, IN_FILE, 0, "0", "the widest mask of frequency"),
-    OPT_INT("time_axis", time_axis, IN_FILE, -FBY_MAX_DIMS, FBY_MAX_DIMS, "-1", "the axis of time"),
-    OPT_INT("freq_axis", freq_axis, IN_FILE, -FBY_MAX_DIMS, FBY_MAX_DIMS, "-2", "the axis of frequency"),
-    OPT_DOUBLE("value", value, IN_FILE, "0", "what masked values become"),
+    OPT_U32("time_masks", n_time, BOTH, 0, "0", "masks of time"),
+    OPT_U32("freq_masks", n_freq, BOTH, 0, "0", "masks of frequency"),
+    OPT_U32("max_time", max_time, BOTH, 0, "0", "the widest mask of time"),
+    OPT_U32("max_freq", max_freq, BOTH, 0, "0", "the widest mask of frequency"),
+    OPT_INT("time_axis", time_axis, BOTH, -FBY_MAX_DIMS, FBY_MAX_DIMS, "-1", "the axis of time"),
+    OPT_INT("freq_axis", freq_axis, BOTH, -FBY_MAX_DIMS, FBY_MAX_DIMS, "-2", "the axis of frequency"),
+    OPT_DOUBLE("value", value, BOTH, "0", "what masked values become"),
     OPT_END,
 };
 #undef STRUCT

@@ -50,6 +50,8 @@ static const fby_option *const TABLE[] = {
     [FBY_OPTIONS_PACK] = fby__pack_table,
     [FBY_OPTIONS_MIX] = fby__mix_table,
     [FBY_OPTIONS_SOURCE_REPORT] = fby__source_report_table,
+    [FBY_OPTIONS_RAGGED] = fby__ragged_table,
+    [FBY_OPTIONS_PADDED] = fby__padded_table,
 };
 
 const fby_option *fby__option_table(fby_option_set set) { return TABLE[set]; }

@@ -17,6 +17,7 @@ extern const char *const fby__shuffle_words[];
 extern const char *const fby__tail_words[];
 extern const char *const fby__from_words[];
 extern const char *const fby__layout_words[];
+extern const char *const fby__make_words[];
 extern const char *const fby__encoding_words[];
 extern const char *const fby__channel_words[];
 extern const char *const fby__after_words[];

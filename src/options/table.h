@@ -16,7 +16,7 @@ extern const fby_option fby__open_table[], fby__windows_table[], fby__groups_tab
     fby__bits_table[], fby__channel_table[], fby__after_table[], fby__one_hot_table[], fby__map_table[], fby__ngrams_table[],
     fby__make_lookup_table[], fby__expression_table[], fby__make_standardize_table[], fby__symmetric_table[], fby__group_channels_table[],
     fby__crop_table[], fby__sequence_mask_table[], fby__axes_table[], fby__time_table[], fby__spec_augment_table[], fby__pack_table[],
-    fby__mix_table[], fby__source_report_table[];
+    fby__mix_table[], fby__source_report_table[], fby__ragged_table[], fby__padded_table[];
 
 #define IN_FILE FBY_OPTION_IN_FILE
 #define IN_PYTHON FBY_OPTION_IN_PYTHON

@@ -123,22 +123,69 @@ static const fby_node *a_list_of_ints(fby__describing *d, const int64_t *numbers
     return finish(&g, FBY_NODE_LIST);
 }
 
-static void add_true(growing *g, const char *key, bool value)
-{
-    if (value)
-        add(g, key, a_bool(g->d, true));
-}
-
-static void add_count(growing *g, const char *key, uint64_t value)
-{
-    if (value)
-        add(g, key, a_count(g->d, value));
-}
-
 static void add_text(growing *g, const char *key, const char *text)
 {
     if (text)
         add(g, key, a_text(g->d, text));
+}
+
+static void add_number(growing *g, const char *key, double value, bool is_given)
+{
+    if (is_given)
+        add(g, key, a_number(g->d, value));
+}
+
+/*
+ * The options of a set that are written as their type is, without those that are at their default: 0 in every struct that is described. What has
+ * a form is the caller's.
+ */
+static void add_options(growing *g, fby_option_set set, const void *from)
+{
+    for (const fby_option *o = fby__option_table(set); o->name; o++) {
+        const char *at = (const char *)from + o->offset;
+        uint64_t large = 0;
+        uint32_t small = 0;
+        double number = 0;
+        const char *text = NULL;
+        if (!(o->flags & FBY_OPTION_IN_FILE) || o->form)
+            continue;
+        switch (o->type) {
+        case FBY_OPTION_BOOL:
+            if (*(const bool *)at)
+                add(g, o->name, a_bool(g->d, true));
+            break;
+        case FBY_OPTION_U32:
+        case FBY_OPTION_INT:
+        case FBY_OPTION_CHOICE:
+            memcpy(&small, at, sizeof small);
+            if (small && o->type == FBY_OPTION_CHOICE)
+                add_text(g, o->name, o->choices[small]);
+            else if (small)
+                add(g, o->name, an_int(g->d, o->type == FBY_OPTION_INT ? (int64_t)(int32_t)small : (int64_t)small));
+            break;
+        case FBY_OPTION_U64:
+            memcpy(&large, at, sizeof large);
+            if (large)
+                add(g, o->name, a_count(g->d, large));
+            break;
+        case FBY_OPTION_DOUBLE:
+            memcpy(&number, at, sizeof number);
+            add_number(g, o->name, number, o->also ? *((const bool *)from + o->also) : number != 0);
+            break;
+        case FBY_OPTION_TEXT:
+            memcpy(&text, at, sizeof text);
+            add_text(g, o->name, text);
+            break;
+        default: g->failed = true; break; /* no set of outputs has one */
+        }
+    }
+}
+
+static const fby_node *options_of(fby__describing *d, fby_option_set set, const void *from)
+{
+    growing g = {.d = d};
+    add_options(&g, set, from);
+    return finish(&g, FBY_NODE_MAP);
 }
 
 /* --- tables ------------------------------------------------------------------------------------------------------------------------------------ */
@@ -300,25 +347,10 @@ static const fby_node *describe_ops(fby__describing *d, const fby_op *ops, size_
 
 /* --- what outputs are made of ------------------------------------------------------------------------------------------------------------------- */
 
-static const fby_node *describe_bits(fby__describing *d, const fby_make_bits *m)
-{
-    static const char *const names[] = {NULL, "text", "packed", "packed_little", "base64"};
-    growing g = {.d = d};
-    add_count(&g, "n", m->n_bits);
-    add_text(&g, "encoding", names[m->encoding]);
-    return finish(&g, FBY_NODE_MAP);
-}
-
 static const fby_node *describe_ngrams(fby__describing *d, const fby_make_ngrams *m)
 {
     growing g = {.d = d};
-    add_count(&g, "n", m->n);
-    add_text(&g, "separator", m->separator);
-    add_text(&g, "delete", m->delete_chars);
-    add_true(&g, "lower", m->lower);
-    add_true(&g, "strip", m->strip);
-    add_true(&g, "drop_spaces", m->drop_spaces);
-    add_text(&g, "missing", m->missing);
+    add_options(&g, FBY_OPTIONS_NGRAMS, m);
     add(&g, "vocabulary", a_list_of_texts(d, m->vocabulary, m->n_vocabulary));
     return finish(&g, FBY_NODE_MAP);
 }
@@ -337,23 +369,18 @@ static const fby_node *channel_column(fby__describing *d, const fby_output *o, u
 
 static const fby_node *describe_group_channels(fby__describing *d, const fby_make_group_channels *m, const fby_output *o)
 {
-    static const char *const names[] = {"first_rows", "min", "max", "sum", "mean", "std", "count", "key"};
     growing g = {.d = d}, channels = {.d = d};
     for (size_t i = 0; i < m->n_channels; i++) {
         const fby_channel *c = &m->channels[i];
         bool of_column = c->value != FBY_CHANNEL_COUNT && c->value != FBY_CHANNEL_KEY && (size_t)c->feature + 2 < o->n_columns;
-        const fby_node *name = a_text(d, names[c->value]);
-        add(&channels, NULL, of_column ? single(d, names[c->value], channel_column(d, o, c->feature)) : name);
+        const char *word = fby__channel_words[c->value];
+        add(&channels, NULL, of_column ? single(d, word, channel_column(d, o, c->feature)) : a_text(d, word));
     }
     if (m->n_channels)
         add(&g, "channels", finish(&channels, FBY_NODE_LIST));
-    add_count(&g, "first_rows", m->n_rows);
-    add_count(&g, "max_groups", m->max_groups);
-    if (m->pad != 0)
-        add(&g, "pad", a_number(d, m->pad));
+    add_options(&g, FBY_OPTIONS_GROUP_CHANNELS, m);
     if (m->positions)
         add(&g, "positions", name_of(d, m->positions));
-    add_true(&g, "mask", m->mask);
     return finish(&g, FBY_NODE_MAP);
 }
 
@@ -372,8 +399,7 @@ static void add_lookup(growing *g, const fby_output *o)
         add(g, "columns", finish(&columns, FBY_NODE_LIST));
     else if (fby_lookup_column_count(m->table)) /* the place of the key */
         add(g, "columns", finish(&columns, FBY_NODE_LIST));
-    if (m->has_default)
-        add(g, "default", a_number(g->d, m->default_value));
+    add_number(g, "default", m->default_value, m->has_default);
 }
 
 /* ":", "1:7:2", a place, or a list of places. */
@@ -398,118 +424,72 @@ static const fby_node *describe_select(fby__describing *d, const fby_make_select
     return finish(&g, FBY_NODE_LIST);
 }
 
-static void add_make(growing *g, const fby_output *o)
+static const fby_node *describe_map(fby__describing *d, const fby_make_map *m)
 {
-    const fby_make *m = o->make;
-    growing parts = {.d = g->d};
+    growing g = {.d = d};
+    add(&g, "values", m->texts ? a_list_of_texts(d, m->texts, m->n) : a_list_of_ints(d, m->numbers, m->n));
+    add(&g, "to", a_list_of_numbers(d, m->to, m->n));
+    add_options(&g, FBY_OPTIONS_MAP, m);
+    return finish(&g, FBY_NODE_MAP);
+}
+
+static const fby_node *describe_standardize(fby__describing *d, const fby_make_standardize *m, const fby_output *o)
+{
+    growing g = {.d = d};
+    add(&g, "table", name_of(d, m->moments));
+    add_text(&g, "by", o->columns[o->n_columns - 1]);
+    add_options(&g, FBY_OPTIONS_MAKE_STANDARDIZE, m);
+    return finish(&g, FBY_NODE_MAP);
+}
+
+static const fby_node *describe_make(fby__describing *d, const fby_make *m, const fby_output *o)
+{
     switch (m->kind) {
-    case FBY_MAKE_NONE: break;
-    case FBY_MAKE_LOOKUP: break; /* add_lookup */
-    case FBY_MAKE_BITS: add(g, "bits", describe_bits(g->d, &m->bits)); break;
-    case FBY_MAKE_ONE_HOT:
-        add_count(&parts, "n_classes", m->one_hot.n_classes);
-        add_true(&parts, "ignore_unknown", m->one_hot.ignore_unknown);
-        add(g, "one_hot", finish(&parts, FBY_NODE_MAP));
-        break;
-    case FBY_MAKE_MAP:
-        add(&parts, "values",
-            m->map.texts ? a_list_of_texts(g->d, m->map.texts, m->map.n) : a_list_of_ints(g->d, m->map.numbers, m->map.n));
-        add(&parts, "to", a_list_of_numbers(g->d, m->map.to, m->map.n));
-        if (m->map.has_default)
-            add(&parts, "default", a_number(g->d, m->map.default_to));
-        add(g, "map", finish(&parts, FBY_NODE_MAP));
-        break;
-    case FBY_MAKE_NGRAMS: add(g, "ngrams", describe_ngrams(g->d, &m->ngrams)); break;
-    case FBY_MAKE_EXPRESSION: add_text(g, "expression", m->expression.text); break;
-    case FBY_MAKE_STANDARDIZE: {
-        add(&parts, "table", name_of(g->d, m->standardize.moments));
-        add_text(&parts, "by", o->columns[o->n_columns - 1]);
-        add_true(&parts, "keep_unknown", m->standardize.has_default);
-        if (m->standardize.has_fill_nan)
-            add(&parts, "fill_nan", a_number(g->d, m->standardize.fill_nan));
-        add(g, "standardize", finish(&parts, FBY_NODE_MAP));
-        break;
+    case FBY_MAKE_BITS: return options_of(d, FBY_OPTIONS_BITS, &m->bits);
+    case FBY_MAKE_ONE_HOT: return options_of(d, FBY_OPTIONS_ONE_HOT, &m->one_hot);
+    case FBY_MAKE_MAP: return describe_map(d, &m->map);
+    case FBY_MAKE_NGRAMS: return describe_ngrams(d, &m->ngrams);
+    case FBY_MAKE_EXPRESSION: return a_text(d, m->expression.text);
+    case FBY_MAKE_STANDARDIZE: return describe_standardize(d, &m->standardize, o);
+    case FBY_MAKE_SYMMETRIC: return options_of(d, FBY_OPTIONS_SYMMETRIC, &m->symmetric);
+    case FBY_MAKE_GROUP_CHANNELS: return describe_group_channels(d, &m->group_channels, o);
+    case FBY_MAKE_CROP: return options_of(d, FBY_OPTIONS_CROP, &m->crop);
+    case FBY_MAKE_SEQUENCE_MASK: return options_of(d, FBY_OPTIONS_SEQUENCE_MASK, &m->sequence_mask);
+    case FBY_MAKE_SELECT: return describe_select(d, &m->select);
+    case FBY_MAKE_NONE:
+    case FBY_MAKE_LOOKUP:
+    case FBY_MAKE_TIME: break; /* these are keys of the output itself */
     }
-    case FBY_MAKE_SYMMETRIC:
-        add_count(&parts, "size", m->symmetric.size);
-        add_true(&parts, "count_is_pairs", m->symmetric.count_is_pairs);
-        if (m->symmetric.has_pad)
-            add(&parts, "pad", a_number(g->d, m->symmetric.pad));
-        add_count(&parts, "n_features", m->symmetric.n_features);
-        add_true(&parts, "clip_count", m->symmetric.clip_count);
-        add(g, "symmetric", finish(&parts, FBY_NODE_MAP));
-        break;
-    case FBY_MAKE_SELECT: add(g, "select", describe_select(g->d, &m->select)); break;
-    case FBY_MAKE_TIME: {
-        char text[24];
-        (void)snprintf(text, sizeof text, "%s[%s]", m->time.is_duration ? "duration" : "timestamp", fby_unit_name(m->time.unit));
-        add_text(g, "dtype", text);
-        break;
-    }
-    case FBY_MAKE_SEQUENCE_MASK:
-        add_count(&parts, "size", m->sequence_mask.size);
-        add_true(&parts, "clip_count", m->sequence_mask.clip_count);
-        add(g, "sequence_mask", finish(&parts, FBY_NODE_MAP));
-        break;
-    case FBY_MAKE_GROUP_CHANNELS: add(g, "group_channels", describe_group_channels(g->d, &m->group_channels, o)); break;
-    case FBY_MAKE_CROP:
-        add_count(&parts, "length", m->crop.length);
-        add_true(&parts, "random", m->crop.random);
-        add_count(&parts, "begin", m->crop.begin);
-        add(g, "crop", finish(&parts, FBY_NODE_MAP));
-        break;
-    }
+    return NULL;
 }
 
 static const fby_node *describe_after(fby__describing *d, const fby_after *after, size_t n)
 {
     growing g = {.d = d};
     for (size_t i = 0; i < n; i++) {
-        const fby_after_spec_augment *m = &after[i].spec_augment;
-        growing parts = {.d = d};
-        if (after[i].kind != FBY_AFTER_SPEC_AUGMENT) {
-            add(&g, NULL, a_text(d, fby__after_words[after[i].kind]));
-            continue;
-        }
-        add_count(&parts, "time_masks", m->n_time);
-        add_count(&parts, "max_time", m->max_time);
-        add_count(&parts, "freq_masks", m->n_freq);
-        add_count(&parts, "max_freq", m->max_freq);
-        if (m->time_axis || m->freq_axis) {
-            add(&parts, "time_axis", an_int(d, m->time_axis));
-            add(&parts, "freq_axis", an_int(d, m->freq_axis));
-        }
-        add(&parts, "value", a_number(d, m->value));
-        add(&g, NULL, single(d, "spec_augment", finish(&parts, FBY_NODE_MAP)));
+        const char *word = fby__after_words[after[i].kind];
+        const bool has_options = after[i].kind == FBY_AFTER_SPEC_AUGMENT;
+        add(&g, NULL, has_options ? single(d, word, options_of(d, FBY_OPTIONS_SPEC_AUGMENT, &after[i].spec_augment)) : a_text(d, word));
     }
     return finish(&g, FBY_NODE_LIST);
 }
 
 /* --- outputs ---------------------------------------------------------------------------------------------------------------------------------------- */
 
-static void add_padding(growing *g, const fby_output *o)
+/* Of padded and ragged outputs; true where all is at its default. */
+static void add_layout_options(growing *g, const fby_output *o)
 {
-    growing parts = {.d = g->d};
-    if (o->layout == FBY_LAYOUT_DENSE)
-        add_text(g, "layout", "dense");
-    add_count(&parts, "max_rows", o->max_rows);
-    if (o->keep != FBY_KEEP_RANDOM)
-        add_text(&parts, "keep", fby__keep_words[o->keep]);
-    if (o->layout == FBY_LAYOUT_RAGGED || (o->layout != FBY_LAYOUT_PADDED && o->max_rows)) {
-        if (o->max_rows)
-            add(g, "ragged", finish(&parts, FBY_NODE_MAP));
-        else
-            add_true(g, "ragged", true);
-    }
-    if (o->layout != FBY_LAYOUT_PADDED)
-        return;
-    if (o->pad != 0)
-        add(&parts, "pad", a_number(g->d, o->pad));
-    if (o->multiple_of > 1)
-        add_count(&parts, "multiple_of", o->multiple_of);
-    add_true(&parts, "to_max", o->pad_to_max);
-    add_true(&parts, "lengths", o->want_lengths);
-    add(g, "padded", finish(&parts, FBY_NODE_MAP));
+    const bool is_padded = o->layout == FBY_LAYOUT_PADDED;
+    const fby_node *options = options_of(g->d, is_padded ? FBY_OPTIONS_PADDED : FBY_OPTIONS_RAGGED, o);
+    if (is_padded || o->layout == FBY_LAYOUT_RAGGED || o->max_rows)
+        add(g, is_padded ? "padded" : "ragged", options && options->n ? options : a_bool(g->d, true));
+}
+
+static void add_time(growing *g, const fby_make_time *m)
+{
+    char text[24];
+    (void)snprintf(text, sizeof text, "%s[%s]", m->is_duration ? "duration" : "timestamp", fby_unit_name(m->unit));
+    add_text(g, "dtype", text);
 }
 
 /* A list of lists: a column may be there twice, as the order of subgroups and as a feature, with operations of its own. */
@@ -524,17 +504,16 @@ static void add_column_ops(growing *g, const fby_output *o)
 static const fby_node *describe_output(fby__describing *d, const fby_output *o)
 {
     growing g = {.d = d};
+    fby_output plain = *o;
     bool lookup = o->make && o->make->kind == FBY_MAKE_LOOKUP, grouped = o->make && o->make->kind == FBY_MAKE_STANDARDIZE;
     size_t n = o->n_columns - (grouped && o->n_columns > 0); /* the key stands under `by` */
     if (lookup)
         add_lookup(&g, o);
     else if (n)
         add(&g, "columns", n == 1 && !o->keep_axis ? a_text(d, o->columns[0]) : a_list_of_texts(d, o->columns, n));
-    add_text(&g, "from", o->from == FBY_FROM_COLUMNS ? NULL : fby__from_words[o->from]);
     if (o->dtype != FBY_DTYPE_NONE && !(o->make && o->make->kind == FBY_MAKE_TIME))
         add_text(&g, "dtype", fby_dtype_name(o->dtype));
-    if (o->from == FBY_FROM_LIT)
-        add(&g, "value", a_number(d, o->value));
+    add_number(&g, "value", o->value, o->from == FBY_FROM_LIT);
     if (o->one_step) {
         add(&g, "at", a_count(d, o->step_begin));
     } else if (o->step_end) {
@@ -547,14 +526,17 @@ static const fby_node *describe_output(fby__describing *d, const fby_output *o)
         add(&g, "ops", describe_ops(d, o->ops, o->n_ops, o->n_columns));
     if (o->column_ops)
         add_column_ops(&g, o);
-    if (o->make)
-        add_make(&g, o);
+    if (o->make && o->make->kind == FBY_MAKE_TIME)
+        add_time(&g, &o->make->time);
+    else if (o->make && o->make->kind != FBY_MAKE_NONE && !lookup)
+        add(&g, fby__make_words[o->make->kind], describe_make(d, o->make, o));
     if (o->n_reshape)
         add(&g, "reshape", a_list_of_ints(d, o->reshape, o->n_reshape));
     if (o->n_after)
         add(&g, "after", describe_after(d, o->after, o->n_after));
-    add_padding(&g, o);
-    add_true(&g, "optional", o->optional);
+    add_layout_options(&g, o);
+    plain.layout = o->layout == FBY_LAYOUT_DENSE ? o->layout : FBY_LAYOUT_AUTO; /* the others are keys of their own */
+    add_options(&g, FBY_OPTIONS_OUTPUT, &plain);
     return finish(&g, FBY_NODE_MAP);
 }
 

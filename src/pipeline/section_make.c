@@ -272,10 +272,6 @@ static fby_status read_group_channels(fby_pipeline *p, const fby__reading *r, co
     return fby__add_need(p, r, need) ? FBY_OK : FBY_E_NOMEM;
 }
 
-/* The keys that make outputs; FBY_MAKE_… is the place + 1. */
-static const char *const MAKE_NAMES[] = {"bits",      "one_hot",        "map",  "ngrams",        "lookup", "expression", "standardize",
-                                         "symmetric", "group_channels", "crop", "sequence_mask", "select", NULL};
-
 fby_status fby__read_make(fby_pipeline *p, const fby__reading *r, const fby_node *node, fby_make_kind kind, const char *where,
                           fby_output *output)
 {
@@ -285,7 +281,7 @@ fby_status fby__read_make(fby_pipeline *p, const fby__reading *r, const fby_node
         return FBY_E_NOMEM;
     make->kind = kind;
     output->make = make;
-    (void)snprintf(what, sizeof what, "%.100s: %s", where, MAKE_NAMES[kind - 1]);
+    (void)snprintf(what, sizeof what, "%.100s: %s", where, fby__make_words[kind]);
     switch (kind) {
     case FBY_MAKE_BITS: return read_count_or_map(r, node, what, FBY_OPTIONS_BITS, &make->bits);
     case FBY_MAKE_ONE_HOT: return read_count_or_map(r, node, what, FBY_OPTIONS_ONE_HOT, &make->one_hot);

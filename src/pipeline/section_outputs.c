@@ -225,52 +225,46 @@ static fby_status read_column_ops(fby_pipeline *p, const fby__reading *r, const 
 
 /* --- one output --------------------------------------------------------------------------------------------------------------------------- */
 
-enum { N_MAKES = FBY_MAKE_SELECT }; /* the keys that make, by the kind before theirs */
-
 typedef struct output_forms {
     fby_output o;
-    const fby_node *columns, *dtype, *steps, *at, *ops, *column_ops, *reshape, *after, *ragged, *padded, *makes[N_MAKES];
+    const fby_node *columns, *dtype, *steps, *at, *ops, *column_ops, *reshape, *after, *ragged, *padded;
+    const fby_node *makes[FBY_MAKE_TIME]; /* by fby_make_kind: what stands under its word */
     bool first, has_value;
     const char *lookup;
-    const fby_node *standardize;
     const char *const *on;
     size_t n_on;
     double fallback;
     bool has_default;
 } output_forms;
 
-static const fby__key output_keys[] = {
-    FBY__KEY("columns", FBY__WANT_NODE, output_forms, columns),
-    FBY__KEY_CHOICE("from", output_forms, o.from, fby__from_words),
-    FBY__KEY("dtype", FBY__WANT_NODE, output_forms, dtype),
-    FBY__KEY_HAS("value", FBY__WANT_DOUBLE, output_forms, o.value, has_value),
-    FBY__KEY("steps", FBY__WANT_NODE, output_forms, steps),
-    FBY__KEY("at", FBY__WANT_NODE, output_forms, at),
-    FBY__KEY("first", FBY__WANT_BOOL, output_forms, first),
-    FBY__KEY("ops", FBY__WANT_NODE, output_forms, ops),
-    FBY__KEY("column_ops", FBY__WANT_NODE, output_forms, column_ops),
-    FBY__KEY_CHOICE("layout", output_forms, o.layout, fby__layout_words),
-    FBY__KEY("ragged", FBY__WANT_NODE, output_forms, ragged),
-    FBY__KEY("padded", FBY__WANT_NODE, output_forms, padded),
-    FBY__KEY("reshape", FBY__WANT_NODE, output_forms, reshape),
-    FBY__KEY("optional", FBY__WANT_BOOL, output_forms, o.optional),
-    FBY__KEY("after", FBY__WANT_NODE, output_forms, after),
-    FBY__KEY_LIST("on", output_forms, on, n_on),
-    FBY__KEY_HAS("default", FBY__WANT_DOUBLE, output_forms, fallback, has_default),
-    FBY__KEY("bits", FBY__WANT_NODE, output_forms, makes[0]),
-    FBY__KEY("one_hot", FBY__WANT_NODE, output_forms, makes[1]),
-    FBY__KEY("map", FBY__WANT_NODE, output_forms, makes[2]),
-    FBY__KEY("ngrams", FBY__WANT_NODE, output_forms, makes[3]),
-    FBY__KEY("lookup", FBY__WANT_TEXT, output_forms, lookup),
-    FBY__KEY("expression", FBY__WANT_NODE, output_forms, makes[5]),
-    FBY__KEY("standardize", FBY__WANT_NODE, output_forms, standardize),
-    FBY__KEY("symmetric", FBY__WANT_NODE, output_forms, makes[7]),
-    FBY__KEY("group_channels", FBY__WANT_NODE, output_forms, makes[8]),
-    FBY__KEY("crop", FBY__WANT_NODE, output_forms, makes[9]),
-    FBY__KEY("sequence_mask", FBY__WANT_NODE, output_forms, makes[10]),
-    FBY__KEY("select", FBY__WANT_NODE, output_forms, makes[11]),
-    FBY__KEY_END,
-};
+/* Those of the options' table, and what is made of columns by the makes' words. */
+static const fby__key *output_keys(fby__key room[FBY__MAX_KEYS])
+{
+    static const fby__key forms[] = {
+        FBY__KEY("columns", FBY__WANT_NODE, output_forms, columns),
+        FBY__KEY("dtype", FBY__WANT_NODE, output_forms, dtype),
+        FBY__KEY_HAS("value", FBY__WANT_DOUBLE, output_forms, o.value, has_value),
+        FBY__KEY("steps", FBY__WANT_NODE, output_forms, steps),
+        FBY__KEY("at", FBY__WANT_NODE, output_forms, at),
+        FBY__KEY("first", FBY__WANT_BOOL, output_forms, first),
+        FBY__KEY("ops", FBY__WANT_NODE, output_forms, ops),
+        FBY__KEY("column_ops", FBY__WANT_NODE, output_forms, column_ops),
+        FBY__KEY("ragged", FBY__WANT_NODE, output_forms, ragged),
+        FBY__KEY("padded", FBY__WANT_NODE, output_forms, padded),
+        FBY__KEY("reshape", FBY__WANT_NODE, output_forms, reshape),
+        FBY__KEY("after", FBY__WANT_NODE, output_forms, after),
+        FBY__KEY_LIST("on", output_forms, on, n_on),
+        FBY__KEY_HAS("default", FBY__WANT_DOUBLE, output_forms, fallback, has_default),
+    };
+    enum { N_FORMS = sizeof forms / sizeof *forms };
+    fby__key more[N_FORMS + FBY_MAKE_TIME] = {{0}};
+    memcpy(more, forms, sizeof forms);
+    for (size_t kind = FBY_MAKE_NONE + 1; kind < FBY_MAKE_TIME; kind++) {
+        const size_t at = offsetof(output_forms, makes) + kind * sizeof(const fby_node *);
+        more[N_FORMS + kind - 1] = (fby__key){.name = fby__make_words[kind], .want = FBY__WANT_NODE, .at = at, .also = FBY__NOWHERE};
+    }
+    return fby__option_keys(FBY_OPTIONS_OUTPUT, offsetof(output_forms, o), more, room);
+}
 
 /* timestamp[ns], duration[s]. */
 static bool is_time(const char *text, fby_make_time *out)
@@ -303,22 +297,6 @@ static fby_status read_dtype(const fby__reading *r, const char *where, output_fo
     f->o.make = make;
     return FBY_OK;
 }
-
-static const fby__key ragged_keys[] = {
-    FBY__KEY_FROM("max_rows", FBY__WANT_U64, output_forms, o.max_rows, 1),
-    FBY__KEY_CHOICE("keep", output_forms, o.keep, fby__keep_words),
-    FBY__KEY_END,
-};
-
-static const fby__key padded_keys[] = {
-    FBY__KEY_FROM("max_rows", FBY__WANT_U64, output_forms, o.max_rows, 1),
-    FBY__KEY_CHOICE("keep", output_forms, o.keep, fby__keep_words),
-    FBY__KEY("pad", FBY__WANT_DOUBLE, output_forms, o.pad),
-    FBY__KEY_FROM("multiple_of", FBY__WANT_U64, output_forms, o.multiple_of, 1),
-    FBY__KEY("to_max", FBY__WANT_BOOL, output_forms, o.pad_to_max),
-    FBY__KEY("lengths", FBY__WANT_BOOL, output_forms, o.want_lengths),
-    FBY__KEY_END,
-};
 
 static fby_status read_columns(const fby__reading *r, const fby_node *node, const char *where, fby_output *o)
 {
@@ -397,9 +375,7 @@ typedef struct standardize_forms {
 static const fby__key standardize_keys[] = {
     FBY__KEY("moments", FBY__WANT_TEXT, standardize_forms, moments),
     FBY__KEY("table", FBY__WANT_TEXT, standardize_forms, table),
-    FBY__KEY("keep_unknown", FBY__WANT_BOOL, standardize_forms, m.has_default),
     FBY__KEY("by", FBY__WANT_TEXT, standardize_forms, by),
-    FBY__KEY_HAS("fill_nan", FBY__WANT_DOUBLE, standardize_forms, m.fill_nan, m.has_fill_nan),
     FBY__KEY_END,
 };
 
@@ -410,8 +386,10 @@ static const fby__key standardize_keys[] = {
 static fby_status need_group_moments(fby_pipeline *p, const fby__reading *r, const fby_node *node, const char *where, output_forms *f)
 {
     standardize_forms s = {.moments = node->kind == FBY_NODE_TEXT ? node->text : NULL};
+    fby__key keys[FBY__MAX_KEYS];
     if (!s.moments)
-        FBY__TRY(fby__read_map(r, node, where, standardize_keys, &s));
+        FBY__TRY(fby__read_map(r, node, where,
+                               fby__option_keys(FBY_OPTIONS_MAKE_STANDARDIZE, offsetof(standardize_forms, m), standardize_keys, keys), &s));
     const fby__moments_spec *moments = s.moments ? fby__find_moments(p, s.moments) : NULL;
     if ((s.moments != NULL) == (s.table != NULL))
         return fby__node_fail(r, node, "%s: standardize: one of moments and table is needed", where);
@@ -449,34 +427,44 @@ static fby_status need_group_moments(fby_pipeline *p, const fby__reading *r, con
 
 static bool takes_columns(fby_source_kind from) { return from == FBY_FROM_COLUMNS || fby_source_is_mask(from); }
 
+/* The makes' words for a message: "bits, one_hot, …". */
+static const char *list_makes(char buffer[200])
+{
+    size_t n = 0;
+    for (int kind = FBY_MAKE_NONE + 1; kind < FBY_MAKE_TIME; kind++)
+        n += (size_t)snprintf(buffer + n, 200 - n, "%s%s", n ? ", " : "", fby__make_words[kind]);
+    return buffer;
+}
+
 static fby_status read_made(fby_pipeline *p, const fby__reading *r, const fby_node *node, const char *where, output_forms *f)
 {
     bool is_made_time = false;
     FBY__TRY(read_dtype(r, where, f, &is_made_time));
-    int n = is_made_time + (f->lookup != NULL) + (f->standardize != NULL), kind = -1;
-    for (int i = 0; i < N_MAKES; i++) {
+    int n = is_made_time;
+    fby_make_kind kind = FBY_MAKE_NONE;
+    for (int i = 0; i < FBY_MAKE_TIME; i++) {
         if (f->makes[i]) {
             n++;
-            kind = i;
+            kind = (fby_make_kind)i;
         }
     }
-    if (n > 1)
-        return fby__node_fail(
-            r, node,
-            "%s: it is made in two ways at once: one of bits, one_hot, map, ngrams, lookup, expression, standardize, symmetric, "
-            "group_channels, crop, sequence_mask, select and a dtype of times is possible",
-            where);
+    if (n > 1) {
+        char words[200];
+        return fby__node_fail(r, node, "%s: it is made in two ways at once: one of %s and a dtype of times is possible", where,
+                              list_makes(words));
+    }
     if (f->on && !f->lookup)
         return fby__node_fail(r, node, "%s: on is the column of a lookup's key, and no lookup is named", where);
     if (f->has_default && !f->lookup)
         return fby__node_fail(r, node, "%s: default is for keys that a lookup has not, and no lookup is named", where);
     if (f->lookup && f->n_on == 0)
         return fby__node_fail(r, node, "%s: on is missing: the column whose value is looked up in '%.60s'", where, f->lookup);
-    if (f->lookup)
-        return need_lookup(p, r, fby__node_get(node, "lookup"), where, f);
-    if (f->standardize)
-        return need_group_moments(p, r, f->standardize, where, f);
-    return kind < 0 ? FBY_OK : fby__read_make(p, r, f->makes[kind], (fby_make_kind)(kind + 1), where, &f->o);
+    switch (kind) {
+    case FBY_MAKE_NONE: return FBY_OK;
+    case FBY_MAKE_LOOKUP: return need_lookup(p, r, f->makes[kind], where, f);
+    case FBY_MAKE_STANDARDIZE: return need_group_moments(p, r, f->makes[kind], where, f);
+    default: return fby__read_make(p, r, f->makes[kind], kind, where, &f->o);
+    }
 }
 
 /* ragged and padded: true, or a map. */
@@ -490,8 +478,10 @@ static fby_status read_layout(const fby__reading *r, const char *where, output_f
     const fby_layout layout = f->ragged ? FBY_LAYOUT_RAGGED : FBY_LAYOUT_PADDED;
     if (f->o.layout != FBY_LAYOUT_AUTO && f->o.layout != layout)
         return fby__node_fail(r, node, "%s: %s, and another layout", where, fby__layout_words[layout]);
+    fby__key keys[FBY__MAX_KEYS];
     if (node->kind != FBY_NODE_BOOL || !node->boolean)
-        FBY__TRY(fby__read_map(r, node, where, f->ragged ? ragged_keys : padded_keys, f));
+        FBY__TRY(
+            fby__read_map(r, node, where, fby__option_keys(f->ragged ? FBY_OPTIONS_RAGGED : FBY_OPTIONS_PADDED, 0, NULL, keys), &f->o));
     if (f->o.pad_to_max && !f->o.max_rows)
         return fby__node_fail(r, node, "%s: to_max needs max_rows, the length", where);
     f->o.layout = layout;
@@ -512,7 +502,11 @@ static fby_status read_output(fby_pipeline *p, const fby__reading *r, const fby_
         char found[80];
         return fby__node_fail(r, node, "%s: a column, a list of columns, or a map is expected, not %s", where, fby__node_text(node, found));
     }
-    FBY__TRY(fby__read_map(r, node, where, output_keys, &f));
+    static const fby__key name_of_lookup = FBY__KEY("lookup", FBY__WANT_TEXT, output_forms, lookup);
+    fby__key keys[FBY__MAX_KEYS];
+    FBY__TRY(fby__read_map(r, node, where, output_keys(keys), &f));
+    if (f.makes[FBY_MAKE_LOOKUP])
+        FBY__TRY(fby__read_value(r, f.makes[FBY_MAKE_LOOKUP], where, &name_of_lookup, &f));
     bool own_columns = f.columns && !f.lookup;
     if (own_columns)
         FBY__TRY(read_columns(r, f.columns, where, &f.o));

@@ -193,7 +193,7 @@ def test_the_first_elements_of_lists_are_kept(events):
             assert batch["h"].mask[k].sum() == n
     with pytest.raises(ValueError, match="keep='last': use 'random', a random subset of the rows in their order, or 'first'"):
         fb.col("hits").padded(4, keep="last")
-    assert ".padded(4, keep='first'," in repr(fb.col("hits").padded(4, keep="first"))
+    assert ".padded(4, keep='first')" in repr(fb.col("hits").padded(4, keep="first"))
     assert repr(fb.col("hits").ragged(4, keep="first")).endswith(".ragged(4, keep='first')")
 
 

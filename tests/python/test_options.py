@@ -13,12 +13,14 @@ import pytest
 import forebay as fb
 from forebay import _forebay, _options
 from forebay._lookup import Lookup
+from forebay._output_rows import OutputRow
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FUNCTIONS = {
     "open": fb.open, "windows": fb.Dataset.windows, "groups": fb.Dataset.groups, "select": fb.Samples.select, "split": fb.Samples.split,
     "oversample": fb.Samples.oversample, "resample": fb.Samples.resample, "lookup": Lookup.__init__, "fit": fb.fit, "pipeline": fb.pipeline,
-    "loader": fb.Loader.__init__, "pack": fb.pack, "mix": fb.mix,
+    "loader": fb.Loader.__init__, "pack": fb.pack, "mix": fb.mix, "ngrams": fb.ngrams,
+    **{name: getattr(fb.Column, name) for name in ("ragged", "padded", "bits", "one_hot", "symmetric", "crop", "sequence_mask", "spec_augment")},
 }
 # Where a key of a set stands in a pipeline file.
 FILES = {
@@ -27,7 +29,8 @@ FILES = {
     "resample": "data: x\nsamples: {{resample: {{{}}}}}", "split": "data: x\nsplits: {{a: 0.5, {}}}", "lookup": "data: x\nlookups: {{t: {{{}}}}}",
     "fit": "data: x\nmoments: {{m: {{{}}}}}", "loader": "data: x\nloader: {{{}}}", "mix": "mix: {{{}}}",
     **{make: "data: x\noutputs: {{y: {{columns: [a, b], " + make + ": {{{}}}}}}}"
-       for make in ("bits", "one_hot", "map", "ngrams", "symmetric", "group_channels", "crop", "sequence_mask")},
+       for make in ("ragged", "padded", "bits", "one_hot", "map", "ngrams", "symmetric", "group_channels", "crop", "sequence_mask")},
+    "output": "data: x\noutputs: {{y: {{{}}}}}", "make_standardize": "data: x\noutputs: {{y: {{columns: [a, b], standardize: {{{}}}}}}}",
     "spec_augment": "data: x\noutputs: {{y: {{column: a, after: {{spec_augment: {{{}}}}}}}}}",
 }  # fmt: skip
 
@@ -56,6 +59,11 @@ def test_each_option_is_a_key_of_a_pipeline_file(name, tmp_path):
             assert known == (row["name"] in in_file or of_data), str(error)
         else:
             pytest.fail(f"{row['name']} of {name} takes anything")
+
+
+def test_outputs_are_handed_over_by_the_names_of_their_options():
+    given = OutputRow("x", "columns").core()
+    assert set(given) == {row["name"] for row in _options.table("output") if row["in_python"]}
 
 
 def test_words_and_bounds_are_those_of_the_table(tmp_path):

@@ -78,7 +78,8 @@ typedef struct fby_contents fby_contents;
  *
  * @out  [out] owned by the caller: fby_contents_close(). Does not keep the data set.
  * Errors: FBY_E_ARG (no such file), FBY_E_UNSUPPORTED (a format whose files hold nothing beyond their table, such as CSV), FBY_E_IO,
- * FBY_E_CHANGED, FBY_E_FORMAT, FBY_E_NOMEM. Threads: any. Since: 0.2
+ * FBY_E_CHANGED, FBY_E_FORMAT, FBY_E_NOMEM, FBY_E_BUDGET (it and a copy of it are more than the data set's memory_bytes).
+ * Threads: any. Since: 0.2
  */
 FBY_API fby_status fby_contents_open(const fby_dataset *ds, uint64_t file, fby_contents **out, fby_error *err);
 FBY_API void fby_contents_close(fby_contents *contents); /* NULL is fine */

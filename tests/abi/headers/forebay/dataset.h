@@ -139,8 +139,8 @@ FBY_API fby_status fby_dataset_open(const fby_source *sources, size_t n_sources,
  * A data set in memory from an Arrow stream (a DataFrame, a table): its record batches become blocks.
  *
  * @stream  moved: consumed and released in every case, also on failure.
- * Errors: FBY_E_ARG (the producer failed; its message is given), FBY_E_UNSUPPORTED (a type named with its column), FBY_E_NOMEM.
- * Threads: any. Blocks: as long as the producer's get_next does. Since: 0.1
+ * Errors: FBY_E_ARG (the producer failed; its message is given), FBY_E_UNSUPPORTED (a type named with its column), FBY_E_NOMEM,
+ * FBY_E_CANCELLED (between two batches). Threads: any. Blocks: as long as the producer's get_next does. Since: 0.1
  */
 FBY_API fby_status fby_dataset_from_arrow(struct ArrowArrayStream *stream, fby_dataset **out, fby_error *err);
 

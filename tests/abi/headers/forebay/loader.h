@@ -196,8 +196,9 @@ typedef struct fby_loader_opts {
      */
     uint64_t batch_elements, bucket_samples;
     /*
-     * Ranks on this host, this one included: they share its memory, and a default budget is at most half of one rank's share. 0 =
-     * world_size: all of them are here.
+     * Ranks on this host, this one included: they share its memory, and a default budget is at most half of one rank's share. 0 = as
+     * many as their launcher says (LOCAL_WORLD_SIZE, or what Open MPI, MVAPICH, MPICH, Intel MPI and Slurm set); where none does, world_size: all
+     * of them are here.
      */
     uint32_t local_world_size;
     /*

@@ -91,8 +91,9 @@ typedef struct fby_samples_opts {
  *
  * @ds    borrowed; the samples hold a reference.
  * @out   [out] owned by the caller: fby_samples_close(). Untouched on failure.
- * Errors: FBY_E_ARG (options that do not fit each other; no series is as long as a window: the message has the longest), FBY_E_SCHEMA (no
- * such column), FBY_E_UNSUPPORTED (a column that cannot be a key or a time, named), FBY_E_DATA (a group without a key), those of reading.
+ * Errors: FBY_E_ARG (options that do not fit each other; no series is as long as a window: the message has the longest; windows without a time of
+ * files that a shuffled pack wrote), FBY_E_SCHEMA (no such column), FBY_E_UNSUPPORTED (a column that cannot be a key or a time, named),
+ * FBY_E_DATA (a group without a key), those of reading.
  * Threads: any. Blocks: while it reads. Since: 0.2
  */
 FBY_API fby_status fby_samples_open(fby_dataset *ds, const fby_samples_opts *opts, fby_samples **out, fby_error *err);

@@ -8,9 +8,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Union
 
+from . import _options
 from ._lookup import Lookup
-from ._make_encode import MAKE_EXPRESSION, MAKE_NGRAMS, text_value
+from ._make_encode import MAKE_EXPRESSION, MAKE_NGRAMS
 from ._make_sample import AGGREGATES, COUNT, FIRST_ROWS, KEY, MAKE_GROUP_CHANNELS, must_be_plain, split_ops
+from ._options import text_value
 from ._outputs import Column, col, dtype_name
 from ._sizes import count as _count
 
@@ -109,10 +111,7 @@ def ngrams(
     elif isinstance(vocabulary, str):
         raise TypeError("vocabulary is a list of grams, not one str: see fb.ngram_vocabulary()")
     grams = tuple(text_value(gram, "a gram") for gram in vocabulary)
-    options = {
-        "n": _count(n, "n", 1, 8), "vocabulary": grams, "separator": text_value(separator, "separator"), "delete": text_value(delete, "delete"),
-        "lower": bool(lower), "strip": bool(strip), "drop_spaces": bool(drop_spaces), "missing": None if missing is None else text_value(missing, "missing"),
-    }  # fmt: skip
+    options = {**_options.checked(MAKE_NGRAMS, locals()), "vocabulary": grams}
     return Column(tuple(columns), make=(MAKE_NGRAMS, options), dtype=None if dtype is None else dtype_name(dtype))
 
 

@@ -7,15 +7,15 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from . import _options
 from ._advice import advised_methods
-from ._options import switch
+from ._options import text_value
 from ._sizes import count
 
 if TYPE_CHECKING:
     from ._outputs import Column
 
 MAKE_BITS, MAKE_ONE_HOT, MAKE_MAP, MAKE_NGRAMS, MAKE_EXPRESSION = "bits", "one_hot", "map", "ngrams", "expression"
-_ENCODINGS = ("auto", "text", "packed", "packed_little", "base64")
 
 
 @advised_methods
@@ -43,9 +43,7 @@ class Encodings:
         --------
         >>> fb.col("bloomfilter").bits(1024)
         """
-        if encoding not in _ENCODINGS:
-            raise ValueError(f"encoding={encoding!r}: use one of {', '.join(map(repr, _ENCODINGS))}")
-        return self._made(MAKE_BITS, n=None if n is None else count(n, "n", 1), encoding=encoding)
+        return self._made(MAKE_BITS, **_options.checked(MAKE_BITS, locals()))
 
     def one_hot(self, n_classes: int, ignore_unknown: bool = False) -> "Column":
         """One-hot vectors: shape (B, n_classes), float32 unless :meth:`cast` says otherwise.
@@ -57,7 +55,7 @@ class Encodings:
         ignore_unknown : bool
             Let those give zeros instead.
         """
-        return self._made(MAKE_ONE_HOT, n_classes=count(n_classes, "n_classes", 1), ignore_unknown=switch(ignore_unknown, "ignore_unknown"))
+        return self._made(MAKE_ONE_HOT, **_options.checked(MAKE_ONE_HOT, locals()))
 
     def map(self, mapping: Mapping[Any, float], default: float | None = None) -> "Column":
         """Replace each value by the number it is mapped to: shape (B,), int64 if all targets are whole numbers, else float32, or as :meth:`cast` says.
@@ -108,15 +106,6 @@ def _keys(mapping: Mapping[Any, Any]) -> Any:
     return array.array("q", whole).tobytes()
 
 
-def text_value(value: Any, what: str) -> str:
-    """A str that C can take."""
-    if not isinstance(value, str):
-        raise TypeError(f"{what} is a str, not {type(value).__name__}: {value!r}")
-    if "\0" in value:
-        raise ValueError(f"{what} cannot hold a NUL character: {value!r}")
-    return str(value)
-
-
 def is_encoded(make: tuple | None) -> bool:
     """Is it made by one of these methods, by ngrams() or expr()?"""
     return make is not None and make[0] in (MAKE_BITS, MAKE_ONE_HOT, MAKE_MAP, MAKE_NGRAMS, MAKE_EXPRESSION)
@@ -134,7 +123,7 @@ def text_of(column: "Column") -> str | None:
     if kind == MAKE_NGRAMS:
         return f"ngrams({names}, n={given['n']}, vocabulary=<{len(given['vocabulary'])} grams>)"
     if kind == MAKE_BITS:
-        words = [] if given["n"] is None else [str(given["n"])]
+        words = [str(given["n"])] if "n" in given else []
         words += [] if given["encoding"] == "auto" else [f"encoding={given['encoding']!r}"]
         return f"col({names}).bits({', '.join(words)})"
     if kind == MAKE_ONE_HOT:

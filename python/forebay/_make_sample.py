@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from . import _ops
+from . import _ops, _options
 from ._advice import advised_methods
-from ._options import switch
 from ._sizes import count as _count
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ _AFTER_SPEC_AUGMENT, _AFTER_FORWARD_FILL = "spec_augment", "forward_fill"
 _FILLS = (_ops.FILL_NAN, _ops.FILL_MISSING)
 FIRST_ROWS, COUNT, KEY = "first_rows", "count", "key"  # of channels
 AGGREGATES = {name: name for name in ("min", "max", "sum", "mean", "std")}
-_U32 = 2**32 - 1
 
 
 def split_ops(column: "Column") -> list[tuple]:
@@ -81,13 +79,7 @@ class SampleOperations:
             raise TypeError(f"count is a column's name, not {type(count).__name__}: {count!r}")
         if count is not None and pad is not None:
             raise ValueError("symmetric() takes count= or pad=, not both")
-        options = {
-            "size": None if size is None else _count(size, "size", 1, _U32),
-            "count_is_pairs": count_of == "pairs",
-            "pad": None if pad is None else float(pad),
-            "n_features": None if n_features is None else _count(n_features, "n_features", 1, _U32),
-            "clip_count": switch(clip_count, "clip_count"),
-        }
+        options = {**_options.checked(MAKE_SYMMETRIC, locals()), "count_is_pairs": count_of == "pairs"}
         columns, ops = self.columns, split_ops(self)
         if count is not None:
             columns, ops = (*columns, count), [*ops, ()]
@@ -110,10 +102,10 @@ class SampleOperations:
         >>> fb.col("waveform").crop(16000, random=True)
         """
         must_be_plain(self, "crop()")
-        if random and begin:
+        options = _options.checked(MAKE_CROP, locals())
+        if options["random"] and begin:
             raise ValueError("crop() takes random=True or begin=, not both")
-        make = (MAKE_CROP, {"length": _count(length, "length", 1), "random": switch(random, "random"), "begin": _count(begin, "begin")})
-        return dataclasses.replace(self, ops=(), column_ops=tuple(split_ops(self)) if self.ops else None, make=make)
+        return dataclasses.replace(self, ops=(), column_ops=tuple(split_ops(self)) if self.ops else None, make=(MAKE_CROP, options))
 
     def sequence_mask(self: Any, size: int, *, clip_count: bool = False) -> "Column":
         """The mask of a column of counts: bool, shape (B, size), True at the first so many places.
@@ -134,7 +126,7 @@ class SampleOperations:
         must_be_plain(self, "sequence_mask()")
         if len(self.columns) != 1:
             raise ValueError(f"sequence_mask() is of one column, a count, not of {len(self.columns)}")
-        make = (MAKE_SEQUENCE_MASK, {"size": _count(size, "size", 1, _U32), "clip_count": switch(clip_count, "clip_count")})
+        make = (MAKE_SEQUENCE_MASK, _options.checked(MAKE_SEQUENCE_MASK, locals()))
         return dataclasses.replace(self, ops=(), column_ops=tuple(split_ops(self)) if self.ops else None, make=make)
 
     def mask(self: Any) -> "Column":
@@ -193,14 +185,13 @@ class SampleOperations:
         --------
         >>> fb.col("segments_mel").spec_augment(time_masks=2, max_time=8, freq_masks=1, max_freq=4)
         """
-        masks = {"time_masks": time_masks, "max_time": max_time, "freq_masks": freq_masks, "max_freq": max_freq}
-        masks = {name: _count(n, name, 0, _U32) for name, n in masks.items()}
-        if not (masks["time_masks"] and masks["max_time"]) and not (masks["freq_masks"] and masks["max_freq"]):
+        options = _options.checked(_AFTER_SPEC_AUGMENT, locals())
+        if not (time_masks and max_time) and not (freq_masks and max_freq):
             raise ValueError("spec_augment() needs time_masks= and max_time=, or freq_masks= and max_freq=")
         for axis, what in ((time_axis, "time_axis"), (freq_axis, "freq_axis")):
             if isinstance(axis, bool) or not isinstance(axis, int) or axis == 0 or not -16 <= axis <= 16:
                 raise ValueError(f"{what}={axis!r}: an axis of the output, not that of the batch")
-        return _then(self, _AFTER_SPEC_AUGMENT, **masks, time_axis=int(time_axis), freq_axis=int(freq_axis), value=float(value))
+        return _then(self, _AFTER_SPEC_AUGMENT, **options)
 
     def channels_last(self: Any) -> "Column":
         """Move the axis after the batch's to the end: (B, C, H, W) becomes (B, H, W, C)."""
@@ -259,10 +250,9 @@ def text_of(column: "Column") -> str | None:
     if kind == MAKE_CROP:
         how = "random=True" if options["random"] else f"begin={options['begin']}"
         return f"col({', '.join(map(repr, column.columns))}){ops and '.' + ops}.crop({options['length']}, {how})"
-    given = [str(options["size"])] if options["size"] else []
+    given = [str(options["size"])] if "size" in options else []
     given += [f"count={column.columns[1]!r}", f"count_of={'pairs' if options['count_is_pairs'] else 'points'!r}"] if len(column.columns) > 1 else []
-    given += [f"pad={options['pad']!r}"] if options["pad"] is not None else []
-    given += [f"n_features={options['n_features']}"] if options["n_features"] else []
+    given += [f"{name}={options[name]!r}" for name in ("pad", "n_features") if name in options]
     given += ["clip_count=True"] if options["clip_count"] else []
     return f"col({column.columns[0]!r}){ops and '.' + ops}.symmetric({', '.join(given)})"
 

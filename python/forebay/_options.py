@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _forebay
-from ._sizes import size_bytes
+from ._sizes import count, size_bytes
 
 
 @functools.cache
@@ -40,6 +40,15 @@ def switch(value: Any, name: str) -> bool:
     raise TypeError(f"{name} must be True or False, not {value!r}")
 
 
+def text_value(value: Any, what: str) -> str:
+    """A str that C can take."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is a str, not {type(value).__name__}: {value!r}")
+    if "\0" in value:
+        raise ValueError(f"{what} cannot hold a NUL character: {value!r}")
+    return str(value)
+
+
 def plain(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Of a function's arguments (its ``locals()``) the options of a set that need no form of their own; None is left out."""
     out: dict[str, Any] = {}
@@ -57,6 +66,27 @@ def plain(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
+_MOST = {"u32": 2**32 - 1, "u64": 2**63 - 1}
+
+
+def checked(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """As plain(), of what the library sees only later: each value is one that its row allows, or it is refused here."""
+    out = plain(name, given)
+    for option in table(name):
+        word, kind = option["name"], option["type"]
+        if word not in out:
+            continue
+        if kind in _MOST:
+            out[word] = count(out[word], word, option["least"], option["most"] or _MOST[kind])
+        elif kind == "bool":
+            out[word] = switch(out[word], word)
+        elif kind == "text":
+            out[word] = text_value(out[word], word)
+        elif kind == "double":
+            out[word] = float(out[word])
+    return out
+
+
 def changed(name: str, given: Mapping[str, Any]) -> list[str]:
     """Of a function's arguments the options of a set that are not as they are by default."""
     out = []
@@ -64,6 +94,6 @@ def changed(name: str, given: Mapping[str, Any]) -> list[str]:
         word, default = option["name"], option["default"]
         value = given.get(word)
         usual: Any = default if option["choices"] else int(default) if default.isdigit() else None
-        if value is not None and value is not False and not (isinstance(value, (str, int)) and value == usual) and (not isinstance(value, Mapping) or value):
+        if value is not None and value is not False and not (isinstance(value, (str, int, float)) and value == usual) and (not isinstance(value, Mapping) or value):
             out.append(word)
     return out

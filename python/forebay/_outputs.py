@@ -8,21 +8,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _forebay
-from . import _make_encode, _make_lookup, _make_sample, _make_select, _ops
+from . import _make_encode, _make_lookup, _make_sample, _make_select, _ops, _options
 from ._forebay import printable
 from ._advice import COLUMN_WORDS, Known, advised, advised_methods
 from ._make_encode import Encodings
 from ._make_lookup import Lookups
 from ._make_sample import SampleOperations
 from ._make_select import Selections
-from ._options import switch
 from ._sizes import count
 
 if TYPE_CHECKING:
     from ._fit import GroupedMoments, Moments
 
 LAYOUT_AUTO, LAYOUT_RAGGED, LAYOUT_PADDED = "auto", "ragged", "padded"
-_LAYOUT_DEFAULTS = {"max_rows": None, "keep": "random", "pad": 0.0, "multiple_of": 1, "to_max": False, "lengths": False}
 Number = Union[float, Sequence[float]]  # or anything NumPy-like: of one number a column, or a place of an axis
 
 
@@ -218,8 +216,7 @@ class Column(Encodings, Lookups, SampleOperations, Selections, Known):
             Which rows a longer sample keeps: a random subset in their order, drawn for each sample and epoch, the same in all outputs with the
             same `max_rows`; or its first rows.
         """
-        options = {"max_rows": _kept_rows(max_rows, keep), "keep": keep}
-        return dataclasses.replace(self, layout=LAYOUT_RAGGED, layout_options=options)
+        return dataclasses.replace(self, layout=LAYOUT_RAGGED, layout_options=_options.checked(LAYOUT_RAGGED, locals()))
 
     def padded(
         self, max_rows: int | None = None, *, keep: str = "random", pad: float = 0.0, multiple_of: int = 1, to_max: bool = False, lengths: bool = False
@@ -241,11 +238,9 @@ class Column(Encodings, Lookups, SampleOperations, Selections, Known):
         lengths : bool
             Deliver lengths (B,) with the values, in place of a mask.
         """
-        rows = _kept_rows(max_rows, keep)
-        if to_max and not rows:
+        options = _options.checked(LAYOUT_PADDED, locals())
+        if options["to_max"] and max_rows is None:
             raise ValueError("to_max=True needs max_rows=, the length")
-        options = {"max_rows": rows, "keep": keep, "pad": float(pad), "multiple_of": count(multiple_of, "multiple_of", 1, 2**32 - 1)}
-        options |= {"to_max": switch(to_max, "to_max"), "lengths": switch(lengths, "lengths")}
         return dataclasses.replace(self, layout=LAYOUT_PADDED, layout_options=options)
 
     def optional(self) -> "Column":
@@ -285,10 +280,8 @@ class Column(Encodings, Lookups, SampleOperations, Selections, Known):
             text += f".steps{self.step_range}"
         text += "".join(map(_ops.text, self.ops))
         if self.layout_options is not None:
-            given = [
-                repr(value) if name == "max_rows" else f"{name}={value!r}" for name, value in self.layout_options.items() if value != _LAYOUT_DEFAULTS[name]
-            ]
-            text += f".{self.layout}({', '.join(given)})"
+            given = {name: self.layout_options[name] for name in _options.changed(self.layout, self.layout_options)}
+            text += f".{self.layout}({', '.join(repr(value) if name == 'max_rows' else f'{name}={value!r}' for name, value in given.items())})"
         text += _make_sample.after_text(self) + ".optional()" * self.is_optional
         return text + (f".{self.mask_of}()" if self.mask_of else "")
 
@@ -334,13 +327,6 @@ class PipelineOutput:
 
 def _pipeline_output(pipeline: Any, name: str) -> PipelineOutput:
     return pipeline.outputs[name]
-
-
-def _kept_rows(max_rows: int | None, keep: str) -> int | None:
-    """Rows that longer samples keep, None for all."""
-    if keep not in ("random", "first"):
-        raise ValueError(f"keep={keep!r}: use 'random', a random subset of the rows in their order, or 'first'")
-    return None if max_rows is None else count(max_rows, "max_rows", 1, 2**32 - 1)
 
 
 def _step(value: Any, what: str) -> int:

@@ -36,7 +36,7 @@ const fby_option fby__map_table[] = {
 
 #define STRUCT fby_make_ngrams
 const fby_option fby__ngrams_table[] = {
-    OPT_U32("n", n, BOTH, 1, "2", "characters of a gram"),
+    OPT_FORM("n", n, FBY_OPTION_U32, uint32_t, BOTH, NULL, "2", "characters of a gram, at most 8", .least = 1, .most = 8),
     OPT_FORM("vocabulary", vocabulary, FBY_OPTION_TEXTS, const char *const *, BOTH, "texts, or products of alphabets", "needed",
              "the grams, whose places are those of the output", .also = FBY__AT(n_vocabulary, size_t)),
     OPT_TEXT("separator", separator, BOTH, "nothing", "between the columns' texts"),

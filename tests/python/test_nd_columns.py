@@ -191,7 +191,7 @@ def test_the_first_elements_of_lists_are_kept(events):
             n = min(i % 9, 4)
             np.testing.assert_array_equal(batch["h"].values[k, :n], np.arange(n))
             assert batch["h"].mask[k].sum() == n
-    with pytest.raises(ValueError, match="keep='last': use 'random', a random subset of the rows in their order, or 'first'"):
+    with pytest.raises(ValueError, match="keep='last': use 'random' or 'first'"):
         fb.col("hits").padded(4, keep="last")
     assert ".padded(4, keep='first')" in repr(fb.col("hits").padded(4, keep="first"))
     assert repr(fb.col("hits").ragged(4, keep="first")).endswith(".ragged(4, keep='first')")

@@ -190,7 +190,7 @@ def write_python(found):
             last = function.args.kw_defaults[-1]
             shift = 1 if end < last.end_lineno - 1 else 0
             at = lines[last.end_lineno - 1 + shift]
-            indent = " " * (function.args.kwonlyargs[-1].col_offset)
+            indent = " " * (len(at) - len(at.lstrip()))
             text = f",\n{indent}{row['name']}: {annotation(row)} = {python_default(row)!r}"
             lines[last.end_lineno - 1 + shift] = at[: last.end_col_offset] + text + at[last.end_col_offset :]
             path.write_text("".join(lines), encoding="utf-8")

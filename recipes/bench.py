@@ -152,7 +152,9 @@ def section(name: str, scale: str, more: list[str]) -> Iterator[str]:
 
     yield page({})
     found = limits(recipe, arguments)
-    yield f"{page(found)}\n{limits_table(found)}\n"
+    limiting = picture.replace("loss-", "limits-")
+    contest.limits_picture(name, found, ROOT / limiting)
+    yield f"{page(found)}\n{limits_table(found)}\n\n![What limits training, {name}: loader, step, and both](../{limiting})\n"
 
 
 def loaders_alone(name: str, scale: str, more: list[str]) -> Iterator[str]:

@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    import forebay as fb
     from recipes.training import Loading, Recipe, Result
 
 COLOURS = {"today": "#9aa4b2", "expert": "#c8553d", "forebay": "#1f77b4", "forebay-in-order": "#9ecae9"}
 OTHERS = ("#d0a04c", "#8c6bb1", "#74a57f")
+BARS = {"loader alone": "#1f77b4", "step alone": "#9aa4b2", "together": "#c8553d"}
 
 
 def race(command: Callable[[str, int], list[Any]], loaders: Sequence[str], seeds: Iterable[int]) -> list[Result] | list[Loading]:
@@ -244,13 +246,35 @@ def verdict(recipe: Recipe, results: list[Result]) -> list[str]:
     return lines
 
 
-def picture(recipe: Recipe, results: list[Result], path: pathlib.Path) -> None:
-    """The loss over wall time: a line a run."""
+def _pyplot() -> Any:
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
+    return pyplot
+
+
+def limits_picture(name: str, limits: dict[str, fb.Diagnosis], path: pathlib.Path) -> None:
+    """What limits training with each loader: bars of the loader alone, the step alone and both together, and the limit beside them."""
+    pyplot = _pyplot()
+    figure, axes = pyplot.subplots(figsize=(7, 1.2 + 0.5 * len(limits)), layout="constrained")
+    for i, of in enumerate(limits.values()):
+        for k, (label, value) in enumerate((("loader alone", of.loader), ("step alone", of.ceiling), ("together", of.together))):
+            axes.barh(i + 0.26 * (k - 1), value, 0.24, color=BARS[label], label=None if i else label)
+        axes.annotate(of.limit, (max(of.loader, of.ceiling, of.together), i), (6, 0), textcoords="offset points", va="center", color="#666666")
+    axes.set(xscale="log", xlabel="samples/s", title=f"{name}: what limits training", yticks=range(len(limits)), yticklabels=list(limits))
+    axes.invert_yaxis()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.margins(x=0.12)
+    figure.legend(frameon=False, ncols=3, loc="outside lower center")
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
+def picture(recipe: Recipe, results: list[Result], path: pathlib.Path) -> None:
+    """The loss over wall time: a line a run."""
+    pyplot = _pyplot()
     figure, axes = pyplot.subplots(figsize=(7, 3.6))
     others = iter(OTHERS)
     colours = {loader: COLOURS.get(loader) or next(others, "#666666") for loader in dict.fromkeys(result.loader for result in results)}

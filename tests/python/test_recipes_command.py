@@ -224,3 +224,11 @@ def test_a_caption_says_the_target_the_limits_and_how_scores_are_compared(bench)
 def test_samples_of_a_batch_are_not_its_values():
     batch = {"values": range(100), "offsets": range(11), "y": range(10)}
     assert training.size_of(batch) == training.size_of(tuple(batch.values())) == 10
+
+
+def test_a_picture_shows_what_limits_training_with_each_loader(bench, tmp_path):
+    pytest.importorskip("matplotlib")
+    slow = SimpleNamespace(loader=100.0, ceiling=1000.0, together=95.0, limit="loader")
+    for found in ({"forebay": slow}, {name: slow for name in ("today", "today-random", "today-by-file", "expert", "forebay", "forebay-in-order")}):
+        bench.contest.limits_picture("jets", found, tmp_path / "limits.png")
+        assert (tmp_path / "limits.png").read_bytes().startswith(b"\x89PNG")

@@ -1,6 +1,6 @@
 """The guides of docs/: every block of code runs, in the order of the page, in a folder that is empty at first.
 
-The Python of every other page parses, and names what there is. A block that cannot run here has `<!-- not run: why -->` above it. Blocks of Python
+Of docs/migration.md runs what stands after the change. The Python of every other page parses, and names what there is. A block that cannot run here has `<!-- not run: why -->` above it. Blocks of Python
 share a process and its names; blocks of sh have the command.
 """
 
@@ -55,6 +55,23 @@ def test_a_guide_runs(name, tmp_path):
     command = [sys.executable, str((tmp_path / name).with_suffix(".py"))]
     done = subprocess.run(command, cwd=tmp_path / "empty", env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, f"docs/{name}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+
+
+def migration():
+    """docs/migration.md as a program: of each block what stands there after the change, with what a reader's program has around it."""
+    parts = [(ROOT / "tests/python/migration_names.py").read_text()]
+    for _, language, code, _ in blocks(ROOT / "docs/migration.md"):
+        if language == "python":
+            parts.append(code[code.index("# after") :] if "# after" in code else code)
+    return "\n".join(parts).replace('device="cuda"', "device=DEVICE")
+
+
+def test_what_stands_after_a_migration_runs(tmp_path):
+    for package in ("torch", "pandas", "pyarrow", "lightning", "accelerate"):
+        pytest.importorskip(package)
+    (tmp_path / "migration.py").write_text(migration())
+    done = subprocess.run([sys.executable, "migration.py"], cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, f"docs/migration.md:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
 
 
 def test_blocks_keep_their_lines(tmp_path):

@@ -2,7 +2,9 @@
 """Do programs that were compiled against the kept headers (tests/abi/headers) still run with the library as it is?
 
     tools/check_abi.py CC [LIBRARY]        each break as a line; exit 1 when there is one
-    tools/check_abi.py CC LIBRARY --keep   the headers and symbols as they are become the ones that are kept: after an addition
+    tools/check_abi.py CC LIBRARY --keep   the headers and symbols as they are become the ones that are kept: after an addition. Refused where they
+                                           break programs; --break keeps them nevertheless, before a release that says so
+    tools/check_abi.py --growing           the structs that may get fields, each with its header
     tools/check_abi.py CC --headers=DIR    the headers in another folder against the kept ones
 
 * A field stays where it was, with its type. A struct that says its size or has a stride (GROWS) may get fields, behind its old end alone: not in
@@ -21,16 +23,20 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 KEPT, NOW = ROOT / "tests/abi/headers", ROOT / "include"
 SYMBOLS = ROOT / "tests/abi/symbols"
-STRIDED = {"fby_output", "fby_op", "fby_make", "fby_after", "fby_moments"}  # a stride is beside each array of them
+STRIDED = {"fby_output", "fby_op", "fby_make", "fby_after", "fby_moments", "fby_mix_source"}  # a stride is beside each array of them
 LENT = {"fby_option"}  # only ever pointed to, and never an array
 COUNTS = re.compile(r"_COUNT$|^FBY_OPTION_SETS$")
 VERSIONS = re.compile(r"^FBY_(STATE_)?VERSION")
 
 
+def headers(folder):
+    """{public header: its text without comments and continued lines}"""
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted((folder / "forebay").glob("*.h")) if path.name not in ("arrow.h", "dlpack.h")}
+    return {name: re.sub(r"[ \t]+", " ", re.sub(r"/\*.*?\*/", "", text.replace("\\\n", " "), flags=re.S)) for name, text in texts.items()}
+
+
 def code(folder):
-    """All public headers as one text, without comments and line ends."""
-    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted((folder / "forebay").glob("*.h")) if path.name not in ("arrow.h", "dlpack.h"))
-    return re.sub(r"[ \t]+", " ", re.sub(r"/\*.*?\*/", "", text.replace("\\\n", " "), flags=re.S))
+    return "\n".join(headers(folder).values())
 
 
 def structs(text):
@@ -89,7 +95,7 @@ def measure(cc, folder, fields, names):
 
 
 def grows(struct, fields):
-    return struct in STRIDED or struct in LENT or next(iter(fields), None) == "size"
+    return struct in STRIDED or struct in LENT or fields.get("size") == "size_t"
 
 
 def compare_structs(before, after, was, now):
@@ -139,19 +145,38 @@ def symbols(library):
     return sorted(line.split()[2].replace("@@", "@") for line in out.splitlines() if line.split()[1] != "A")
 
 
+def keep(library):
+    shutil.rmtree(KEPT, ignore_errors=True)
+    shutil.copytree(NOW, KEPT)
+    SYMBOLS.write_text("\n".join(symbols(library)) + "\n", encoding="utf-8")
+    if shutil.which("abidw"):  # what abidiff compares with, too
+        subprocess.run([ROOT / "tools/abidiff.sh", library, "--keep"], check=True)
+
+
+def growing():
+    """(header, struct) of those that may get fields and are not only lent."""
+    for header, text in headers(NOW).items():
+        for struct, fields in structs(text).items():
+            if grows(struct, fields) and struct not in LENT:
+                yield header, struct
+
+
 def main():
+    if sys.argv[1] == "--growing":
+        print("\n".join(f"{header} {struct}" for header, struct in growing()))
+        return 0
     cc, rest = sys.argv[1], [arg for arg in sys.argv[2:] if not arg.startswith("--")]
-    if "--keep" in sys.argv:
-        shutil.rmtree(KEPT, ignore_errors=True)
-        shutil.copytree(NOW, KEPT)
-        SYMBOLS.write_text("\n".join(symbols(rest[0])) + "\n", encoding="utf-8")
-        if shutil.which("abidw"):  # what abidiff compares with, too
-            subprocess.run([ROOT / "tools/abidiff.sh", rest[0], "--keep"], check=True)
     other = next((arg.partition("=")[2] for arg in sys.argv if arg.startswith("--headers=")), NOW)
     wrong, added = check_headers(cc, KEPT, Path(other))
     if rest:
         there = set(symbols(rest[0]))
         wrong += [f"the library does not have the symbol {name}" for name in SYMBOLS.read_text(encoding="utf-8").split() if name not in there]
+    if "--keep" in sys.argv:
+        if wrong and "--break" not in sys.argv:
+            wrong.append("nothing is kept: programs would break (--break keeps it nevertheless)")
+        else:
+            keep(rest[0])
+            wrong = []
     print("\n".join([*wrong, f"check_abi: {len(structs(code(KEPT)))} structs, {len(functions(code(KEPT)))} declarations, {len(wrong)} breaks; {added}"]))
     return 1 if wrong else 0
 

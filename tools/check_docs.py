@@ -26,6 +26,7 @@ MAX_LINES = 650
 MAX_COLUMNS = 160
 MAX_FIELDS = 40
 NO_CODE = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'", re.DOTALL)  # comments and literals
+OWNERSHIP = re.compile(r"[Oo]wned|[Oo]wnership|borrowed|belongs|reference|unref|close\(\)")
 MARKERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
 CODE_FOLDERS = ["include", "src", "cli", "helper", "examples", "fuzz", "python", "tests", "bench", "tools"]
 CODE_SUFFIXES = {".c", ".h", ".py", ".pyi", ".sh"}
@@ -61,6 +62,10 @@ def check_public_header(path):
         for what in wanted:
             if what not in said:
                 finding(path, number + 1, f"{what} is said nowhere: {line.strip()}")
+        declared = "\n".join(lines[number:]).partition(";")[0]
+        own = "\n".join(lines[max(begin - 1, 0) : above] + [line])
+        if re.search(r"\bfby_(dataset|samples|lookup|loader|batch|pipeline) \*\*", declared) and not OWNERSHIP.search(own):
+            finding(path, number + 1, f"whose *out is, is not said: {line.strip()}")
     return count
 
 

@@ -43,7 +43,7 @@ IMPORTED_LATER = {"_report"}
 # The files of python/forebay, from the bottom. One may import those of lower tiers, at its top.
 PYTHON_TIERS = [
     ["_forebay"],  # the extension
-    ["_advice", "_columns", "_html", "_log", "_nvml", "_ops", "_ranks", "_rivals", "_sizes", "_states", "_versions"],
+    ["_advice", "_columns", "_html", "_idle", "_log", "_nvml", "_ops", "_ranks", "_rivals", "_sizes", "_states", "_versions"],
     ["_compare", "_options", "_race"],
     ["_class_map", "_files", "_report", "_schema", "_sequences", "_sources", "_state", "_torch_memory", "_trace", "_transform", "_values", "_write"],
     ["_batch", "_contents", "_make_encode", "_make_lookup", "_make_sample", "_make_select"],

@@ -7,7 +7,7 @@
 * Each field of an option struct has a row, and each row a field.
 * Each option that the tables give to Python is an argument, with its default, of the function that takes it, and is in its documentation; each argument
   is an option, or one of Python's own (PYTHON_OWN).
-* Tables of docs/ between `<!-- options: loader -->` and `<!-- end of options -->` are those of the library.
+* Tables of docs/ between `<!-- options: loader -->` and `<!-- end of options -->` are those of the library; of several sets, one table.
 * docs/tuning.md has a row for each key of the sets loader and open. What one gains and costs is written by hand; --write begins with its help.
 """
 import ast
@@ -30,18 +30,20 @@ PYTHON = {
     "one_hot": ("_make_encode.py", "Encodings", "one_hot"), "ngrams": ("_make_columns.py", None, "ngrams"),
     "symmetric": ("_make_sample.py", "SampleOperations", "symmetric"), "crop": ("_make_sample.py", "SampleOperations", "crop"),
     "sequence_mask": ("_make_sample.py", "SampleOperations", "sequence_mask"),
-    "spec_augment": ("_make_sample.py", "SampleOperations", "spec_augment"),
+    "spec_augment": ("_make_sample.py", "SampleOperations", "spec_augment"), "map": ("_make_encode.py", "Encodings", "map"),
+    "group_channels": ("_make_columns.py", None, "group_channels"),
 }
 # What is Python's alone: the data themselves, words for several options, and what is done with batches once they are in Python.
 PYTHON_OWN = {
     "open": {"source"}, "select": {"ids", "on", "key"}, "lookup": {"table", "dtypes"}, "fit": {"data", "by"}, "pipeline": {"path"},
-    "pack": {"source", "to"}, "ngrams": {"columns", "dtype"}, "symmetric": {"count", "count_of"},
+    "pack": {"source", "to"}, "ngrams": {"columns", "dtype"}, "symmetric": {"count", "count_of"}, "map": {"mapping"},
+    "group_channels": {"key", "order", "features", "aggregates", "count", "keys", "positions"},
     "loader": {"samples", "epoch", "drop_last", "framework", "device", "as_"},
 }
 WORDS_ALONE = {"op", "make", "channel", "after"}
-KEY = {"make_standardize": "standardize"}  # of an output, where a set has another name
+KEY = {"make_standardize": "standardize"}  # of an output in pipeline files, where a set has another name
 HEADERS = ["dataset.h", "lookup.h", "samples.h", "transform.h", "make.h", "pipeline.h", "loader.h", "pack.h", "mix.h"]
-BEGIN, END = re.compile(r"<!-- options: (\w+) -->\n"), "<!-- end of options -->"
+BEGIN, END = re.compile(r"<!-- options: ([\w ]+) -->\n"), "<!-- end of options -->"
 
 
 class Option(ctypes.Structure):
@@ -137,7 +139,7 @@ def python_default(row):
         return row["fallback"]
     if row["type"] == "text" and row["fallback"] == "nothing":
         return ""
-    return int(row["fallback"]) if row["fallback"].isdigit() else None
+    return int(row["fallback"]) if re.fullmatch(r"-?\d+", row["fallback"]) else None
 
 
 def plain(row):
@@ -156,8 +158,9 @@ def check_python(found):
                 wrong.append(f"{place} has no argument {row['name']}, an option of {name}")
                 continue
             default = given[row["name"]]
-            if plain(row) and isinstance(default, ast.Constant) and default.value not in (python_default(row), None):
-                wrong.append(f"{place}: {row['name']}={default.value!r}, and the library's default is {python_default(row)!r}")
+            value = None if default is None else ast.literal_eval(default)
+            if plain(row) and value not in (python_default(row), None, ()):
+                wrong.append(f"{place}: {row['name']}={value!r}, and the library's default is {python_default(row)!r}")
             if not re.search(r"(?m)^\s*(\w+, )*%s(, \w+)* :" % row["name"], text):
                 wrong.append(f"{place} says nothing of {row['name']}")
         known = {row["name"] for row in rows} | PYTHON_OWN.get(name, set())
@@ -187,7 +190,7 @@ def write_python(found):
             indent = " " * doc.col_offset
             kind = annotation(row).replace(" | None", ", optional")
             lines.insert(end, f"{indent}{row['name']} : {kind}\n{indent}    {row['help'][0].upper()}{row['help'][1:]}.\n")
-            last = function.args.kw_defaults[-1]
+            last = (function.args.kw_defaults or function.args.defaults)[-1]
             shift = 1 if end < last.end_lineno - 1 else 0
             at = lines[last.end_lineno - 1 + shift]
             indent = " " * (len(at) - len(at.lstrip()))
@@ -210,15 +213,15 @@ def value_text(row):
     return kinds.get(row["type"], "a whole number" + at_least)
 
 
-def doc_table(name, rows):
-    order = name == "loader"
-    lines = ["| key | value | without it | what it is |", "|---|---|---|---|"]
-    seen = set()
-    for row in rows:
-        if row["flags"] & IN_FILE and row["name"] not in seen:
-            seen.add(row["name"])
-            mark = " *" if order and row["flags"] & ORDER else ""
-            cells = (f"`{row['name']}`{mark}", value_text(row), row["fallback"], row["help"])
+def doc_table(names, found):
+    """Of one set, or of several with the key that each stands under."""
+    several = len(names) > 1
+    lines = ["| in | key | value | without it | what it is |", "|---|---|---|---|---|"] if several else ["| key | value | without it | what it is |", "|---|---|---|---|"]
+    for name in names:
+        rows = [row for row in found[name][1] if row["flags"] & IN_FILE]
+        for row in reversed({row["name"]: row for row in reversed(rows)}.values()):
+            mark = " *" if name == "loader" and row["flags"] & ORDER else ""
+            cells = [*[f"`{KEY.get(name, name)}`"] * several, f"`{row['name']}`{mark}", value_text(row), row["fallback"], row["help"]]
             lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -230,21 +233,16 @@ def docs(found, write):
         out, at = "", 0
         for match in BEGIN.finditer(text):
             end = text.index(END, match.end())
-            used.add(match[1])
-            out += text[at : match.end()] + doc_table(match[1], found[match[1]][1])
+            used.update(match[1].split())
+            out += text[at : match.end()] + doc_table(match[1].split(), found)
             at = end
         out += text[at:]
         if out != text and write:
             path.write_text(out, encoding="utf-8")
         elif out != text:
             wrong.append(f"{path.relative_to(ROOT)}: its tables of options are older than the library's: tools/options.py LIBRARY --write")
-    lines = [line for line in (ROOT / "docs/pipelines.md").read_text(encoding="utf-8").splitlines() if line.startswith("|")]
-    for name, (_, rows) in found.items():
-        keys = [row["name"] for row in rows if row["flags"] & IN_FILE]
-        inline = any(re.search(rf"`{KEY.get(name, name)}\b", line) and all(key in line for key in keys) for line in lines)  # those of a key's value
-        if keys and name not in used and not inline:
-            wrong.append(f"docs: no table of the options of {name}, nor a row that has them all")
-    return wrong
+    missing = [name for name, (_, rows) in found.items() if name not in used and any(row["flags"] & IN_FILE for row in rows)]
+    return wrong + [f"docs: no table has the options of {name}" for name in missing]
 
 
 def tuning(found, write):

@@ -48,13 +48,14 @@ typedef struct fby_lookup_opts {
  * @out     [out] owned by the caller: fby_lookup_close().
  * Errors: FBY_E_ARG, FBY_E_SCHEMA (no such column, with what there is), FBY_E_UNSUPPORTED (a type that cannot be a key or a value, named),
  * FBY_E_DATA (a key twice, or missing: which, in which table and row), FBY_E_BUDGET, those of reading.
- * Threads: any. Blocks: while it reads. Since: 0.2
+ * @out  [out] owned by the caller: fby_lookup_close(). Threads: any. Blocks: while it reads. Since: 0.2
  */
 FBY_API fby_status fby_lookup_open(fby_dataset *const *tables, size_t n_tables, const fby_lookup_opts *opts, fby_lookup **out,
                                    fby_error *err);
 
 /**
  * A table from memory. One of numbers and texts is given: n_keys keys; values: n_keys rows of n_columns float64, row-major; copied.
+ * @out  [out] owned by the caller: fby_lookup_close().
  */
 FBY_API fby_status fby_lookup_create(const int64_t *numbers, const char *const *texts, size_t n_keys, const char *const *columns,
                                      size_t n_columns, const double *values, fby_lookup **out, fby_error *err);
@@ -65,7 +66,7 @@ typedef struct fby_lookup_keys {
     const char *const *texts;
 } fby_lookup_keys;
 
-/** The same with a key of n_key_columns columns, 1 to FBY_MAX_KEYS: key i is what all of them have at i. */
+/** The same with a key of n_key_columns columns, 1 to FBY_MAX_KEYS: key i is what all of them have at i. @out: owned by the caller. */
 FBY_API fby_status fby_lookup_create_keys(const fby_lookup_keys *key, size_t n_key_columns, size_t n_keys, const char *const *columns,
                                           size_t n_columns, const double *values, fby_lookup **out, fby_error *err);
 
@@ -73,7 +74,7 @@ FBY_API fby_status fby_lookup_create_keys(const fby_lookup_keys *key, size_t n_k
  * The distinct values of a column of whole numbers or strings, in order of first appearance, as a table without values: names whose place is
  * an index. Missing ones are left out. Reads that column, once, within the data set's memory; of a placeholder of the files' names, nothing.
  * Errors: FBY_E_SCHEMA (no such column), FBY_E_UNSUPPORTED (a type that cannot be a key), FBY_E_BUDGET, those of reading.
- * Blocks: while it reads.
+ * @out  [out] owned by the caller: fby_lookup_close(). Blocks: while it reads.
  */
 FBY_API fby_status fby_lookup_distinct(fby_dataset *ds, const char *column, fby_lookup **out, fby_error *err);
 

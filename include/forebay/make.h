@@ -209,7 +209,7 @@ typedef struct fby_make {
         fby_make_sequence_mask sequence_mask;
         fby_make_select select;
         fby_make_time time;
-        uint64_t room[16]; /* none of them grows beyond it: what comes after them stays where it is */
+        uint64_t room[16]; /* no kind is larger. They do not grow: what lies behind the named one need not be zero */
     };
 } fby_make;
 
@@ -226,7 +226,7 @@ typedef enum fby_after_kind {
 typedef struct fby_after_spec_augment {
     uint32_t n_time, n_freq;      /* masks */
     uint32_t max_time, max_freq;  /* widths */
-    int32_t time_axis, freq_axis; /* of the output, the batch axis 0; negative ones count from the end. 0 and 0: −1 and −2 */
+    int32_t time_axis, freq_axis; /* of the output, the batch axis 0; negative ones count from the end. 0: −1, and −2 */
     double value;
 } fby_after_spec_augment;
 
@@ -234,7 +234,7 @@ typedef struct fby_after {
     fby_after_kind kind;
     union {
         fby_after_spec_augment spec_augment;
-        uint64_t room[8]; /* none of them grows beyond it: what comes after them stays where it is */
+        uint64_t room[8]; /* as in fby_make */
     };
 } fby_after;
 

@@ -110,7 +110,7 @@ typedef struct fby_pipeline_opts {
  * Threads: any. Blocks: on reading the file. Since: 0.2
  */
 FBY_API fby_status fby_pipeline_open(const char *path, const fby_pipeline_opts *opts, fby_pipeline **out, fby_error *err);
-/** The same for n bytes of text; messages call it `name`. Blocks: no. Errors: as fby_pipeline_open, but for FBY_E_IO. */
+/** The same for n bytes of text; messages call it `name`. Blocks: no. Ownership, errors: as fby_pipeline_open, but for FBY_E_IO. */
 FBY_API fby_status fby_pipeline_parse(const char *text, size_t n, const char *name, const fby_pipeline_opts *opts, fby_pipeline **out,
                                       fby_error *err);
 FBY_API void fby_pipeline_close(fby_pipeline *pipeline); /* NULL is fine; loaders and samples taken from it stay valid */

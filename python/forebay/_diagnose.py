@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from . import _html, _nvml, _step
+from . import _html, _idle, _nvml, _step
 from ._loader import Loader, Twin
 from ._report import Cure, Report
 from ._sizes import bar, batch_size_of, count, format_bytes, format_figure, format_ns, format_scaled
@@ -26,6 +26,7 @@ _FASTER = 1.1  # than the ceiling, of a loader that is not the limit
 _COSTS = 10  # times the CPU time that a loader takes: the most that a step beside it becomes slower by, as OpenMP's barriers do
 _WARM_UP = 3  # steps: compiling, allocating, choosing algorithms
 _STEADY = 0.75  # of the faster half of a measurement, the slower one: less is said
+_SETTLE = 10.0  # seconds, at most, until a loader that is not gone through any more is idle
 _QUEUE = 8  # batches that a loader may have ready when it is asked for the first
 _STAGES = {"read_ns": "storage", "decompress_ns": "decompress", "decode_ns": "decode", "assemble_ns": "assemble", "transform_ns": "transform"}
 
@@ -502,6 +503,7 @@ def diagnose(
         before = _report(loader)
         batch, first = _loader_alone(loader, seconds / 5, alone)
         stage, cures = _of_loader(before, _report(loader))
+        _idle.settle(_SETTLE)
         half = _warm_up(step, batch, seconds / 6)
         _step_alone(step, batch, half, ceiling)
         steps = _agreed(max(1, min(20, round(seconds / 10 * ceiling.samples_per_s / batch_size_of(batch)))))
@@ -511,6 +513,7 @@ def diagnose(
         operations, copying = _step.flops(step, batch, model), _step.transfer(batch)
         with _nvml.Watch(_nvml.of_torch()) as watch:
             both = _together(step, loader, batch_size_of(batch), min(ceiling.samples_per_s, alone.samples_per_s), seconds / 3)
+        _idle.settle(_SETTLE)
         _step_alone(step, batch, half, ceiling)
         _loader_alone(loader, seconds / 5, alone)
         took = batch_size_of(batch) / ceiling.samples_per_s

@@ -12,7 +12,7 @@ from . import _options
 from ._lookup import Lookup
 from ._make_encode import MAKE_EXPRESSION, MAKE_NGRAMS
 from ._make_sample import AGGREGATES, COUNT, FIRST_ROWS, KEY, MAKE_GROUP_CHANNELS, must_be_plain, split_ops
-from ._options import text_value
+from ._options import switch, text_value
 from ._outputs import Column, col, dtype_name
 from ._sizes import count as _count
 
@@ -228,7 +228,7 @@ def group_channels(
     if bool(rows) != bool(features) and not aggregates:
         raise ValueError("group_channels(): features= and first_rows= belong together: the first rows of which columns?")
     found = [feature for value in features for feature in _features(value, "group_channels(): a feature")]
-    channels = [{"value": KEY, "feature": 0}] * bool(keys) + [{"value": COUNT, "feature": 0}] * bool(count)
+    channels = [{"value": KEY, "feature": 0}] * switch(keys, "keys") + [{"value": COUNT, "feature": 0}] * switch(count, "count")
     channels += [{"value": FIRST_ROWS, "feature": i} for i in range(len(found))] if rows else []
     for value, functions in (aggregates or {}).items():
         of = [i for i, (name, _) in enumerate(found) if name == value] if isinstance(value, str) else []

@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from . import _forebay, _ops
+from ._options import switch
 
 if TYPE_CHECKING:
     from ._fit import GroupedMoments
@@ -118,5 +119,5 @@ def standardize_by(column: "Column", moments: "GroupedMoments", by: str, keep_un
     each = _ops.split(column.ops, len(column.columns))
     return dataclasses.replace(
         column, columns=(*column.columns, by), ops=(), column_ops=(*each, ()) if column.ops else None,
-        make=(MAKE_STANDARDIZE, {"moments": moments._table(column.columns), "keep_unknown": bool(keep_unknown), "fill_nan": None}),
+        make=(MAKE_STANDARDIZE, {"moments": moments._table(column.columns), "keep_unknown": switch(keep_unknown, "keep_unknown"), "fill_nan": None}),
     )  # fmt: skip

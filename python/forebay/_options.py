@@ -66,7 +66,7 @@ def plain(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-_MOST = {"u32": 2**32 - 1, "u64": 2**63 - 1}
+_MOST = {"u32": 2**32 - 1, "u64": 2**63 - 1, "int": 2**31 - 1}
 
 
 def checked(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,6 +78,8 @@ def checked(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if kind in _MOST:
             out[word] = count(out[word], word, option["least"], option["most"] or _MOST[kind])
+        elif kind == "double" and (isinstance(out[word], (str, bytes)) or not hasattr(out[word], "__float__")):
+            raise TypeError(f"{word} must be a number, not {type(out[word]).__name__}")
         elif kind == "bool":
             out[word] = switch(out[word], word)
         elif kind == "text":
@@ -94,6 +96,7 @@ def changed(name: str, given: Mapping[str, Any]) -> list[str]:
         word, default = option["name"], option["default"]
         value = given.get(word)
         usual: Any = default if option["choices"] else int(default) if default.isdigit() else None
-        if value is not None and value is not False and not (isinstance(value, (str, int, float)) and value == usual) and (not isinstance(value, Mapping) or value):
+        is_usual = value is None or value is False or (isinstance(value, (str, int, float)) and value == usual)
+        if not is_usual and (not isinstance(value, Mapping) or value):
             out.append(word)
     return out

@@ -182,7 +182,7 @@ class Samples(Known):
                 raise ValueError(f"limit {n!r}: a fraction is above 0 and at most 1; a number of samples is an int")
             n = max(1, round(n * len(self)))
         n = count(n, "limit", 1)
-        return self._with("limit", (n, bool(random), count(seed, "seed", 0, 2**64 - 1)), "limited")
+        return self._with("limit", (n, _options.switch(random, "random"), count(seed, "seed", 0, 2**64 - 1)), "limited")
 
     @advised()
     def take(self, indices: Any) -> "Samples":

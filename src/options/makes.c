@@ -25,11 +25,15 @@ const fby_option fby__one_hot_table[] = {
 
 #define STRUCT fby_make_map
 const fby_option fby__map_table[] = {
-    OPT_OTHER("values", texts, IN_FILE, "texts or whole numbers", "needed", "what is mapped"),
+    OPT_OTHER("values", texts, IN_FILE, "texts or whole numbers", "needed without class_map", "what is mapped"),
     OPT_OTHER("values", numbers, IN_FILE, "texts or whole numbers", "", "the same as numbers"),
     OPT_OTHER("to", to, IN_FILE, "numbers", "each value's place", "what each is mapped to"),
     OPT_OTHER("to", n, IN_FILE, "numbers", "", "their number"),
-    OPT_GIVEN_DOUBLE("default", default_to, has_default, IN_FILE, "an error", "of other and missing values"),
+    OPT_OTHER("class_map", texts, IN_FILE, "the name of an attribute, or true: `labels_json`", "none",
+              "in place of values: the names of classes that the first file's root has, to their numbers"),
+    OPT_OTHER("classes", to, IN_FILE, "`{quiet: [none], leak: [drip, burst]}`, `{none: 0, drip: 1}`", "its numbers",
+              "with class_map: names to new classes"),
+    OPT_GIVEN_DOUBLE("default", default_to, has_default, BOTH, "an error", "of other and missing values"),
     OPT_END,
 };
 #undef STRUCT
@@ -71,6 +75,7 @@ const fby_option fby__expression_table[] = {
 const fby_option fby__make_standardize_table[] = {
     OPT_OTHER("moments", moments, IN_FILE, "a name of moments", "needed without table", "means and deviations by key"),
     OPT_OTHER("table", moments, IN_FILE, "a lookup", "needed without moments", "of all columns the means, then the deviations"),
+    OPT_OTHER("by", moments, IN_FILE, "a column", "that of the moments; needed with table", "of the key"),
     OPT_BOOL("keep_unknown", has_default, IN_FILE, "values of keys that are not there stay as they are"),
     OPT_GIVEN_DOUBLE("fill_nan", fill_nan, has_fill_nan, IN_FILE, "NaN", "of what is NaN after it"),
     OPT_END,
@@ -92,9 +97,9 @@ const fby_option fby__symmetric_table[] = {
 const fby_option fby__group_channels_table[] = {
     OPT_OTHER("channels", channels, IN_FILE, "channels", "needed without positions", "values of a subgroup"),
     OPT_OTHER("channels", n_channels, IN_FILE, "channels", "", "their number"),
-    OPT_U32("first_rows", n_rows, IN_FILE, 1, "none", "rows of a subgroup whose features are channels"),
-    OPT_U32("max_groups", max_groups, IN_FILE, 1, "needed", "subgroups that the output has room for"),
-    OPT_DOUBLE("pad", pad, IN_FILE, "0", "where a subgroup or row is not there"),
+    OPT_U32("first_rows", n_rows, BOTH, 0, "0", "rows of a subgroup whose features are channels"),
+    OPT_U32("max_groups", max_groups, BOTH, 1, "needed", "subgroups that the output has room for"),
+    OPT_DOUBLE("pad", pad, BOTH, "0", "where a subgroup or row is not there"),
     OPT_OTHER("positions", positions, IN_FILE, "a lookup", "none", "by the key: its columns come first"),
     OPT_BOOL("mask", mask, IN_FILE, "where there is a subgroup, instead"),
     OPT_END,

@@ -58,6 +58,8 @@ const fby_option fby__output_table[] = {
     OPT_CHOICE("layout", layout, fby_layout, BOTH, fby__layout_words, "auto", "how samples of several rows lie in a batch"),
     OPT_OTHER("ragged", layout, BOTH, "true, or `max_rows` and `keep`", "where lengths differ", "packed: values and offsets"),
     OPT_OTHER("padded", layout, BOTH, "true, or its options, below", "not", "brought to one length, with a mask"),
+    OPT_OTHER("on", columns, IN_FILE, "a column, or a list of them", "needed with `lookup`", "of the key that is looked up"),
+    OPT_OTHER("default", make, IN_FILE, "a number", "an error", "with `lookup`: of keys that are not in the table"),
     OPT_BOOL("optional", optional, BOTH, "left out when a column is not there"),
     OPT_END,
 };

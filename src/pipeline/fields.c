@@ -254,7 +254,7 @@ fby_status fby__read_value(const fby__reading *r, const fby_node *node, const ch
     char what[160];
     (void)snprintf(what, sizeof what, "%.100s: %s", where, key->name);
     char *at = (char *)to + key->at;
-    uint64_t least = key->least > 0 ? (uint64_t)key->least : 0, value = 0;
+    uint64_t least = key->least > 0 ? (uint64_t)key->least : 0, most = key->most ? key->most : UINT64_MAX, value = 0;
     int64_t number = 0;
     switch (key->want) {
     case FBY__WANT_BOOL:
@@ -262,15 +262,16 @@ fby_status fby__read_value(const fby__reading *r, const fby_node *node, const ch
             return wrong(r, node, what, "true or false");
         *(bool *)at = node->boolean;
         break;
-    case FBY__WANT_U64: FBY__TRY(fby__read_u64(r, node, what, least, UINT64_MAX, (uint64_t *)at)); break;
+    case FBY__WANT_U64: FBY__TRY(fby__read_u64(r, node, what, least, most, (uint64_t *)at)); break;
     case FBY__WANT_U32:
-        FBY__TRY(fby__read_u64(r, node, what, least, UINT32_MAX, &value));
+        FBY__TRY(fby__read_u64(r, node, what, least, fby__min_u64(most, UINT32_MAX), &value));
         *(uint32_t *)at = (uint32_t)value;
         break;
     case FBY__WANT_INT:
         FBY__TRY(read_i64(r, node, what, key->least, &number));
-        if (number > INT_MAX)
-            return fby__node_fail(r, node, "%s: %" PRId64 " is too large", what, number);
+        most = fby__min_u64(most, INT_MAX);
+        if (number > (int64_t)most)
+            return fby__node_fail(r, node, "%s: %" PRId64 " is above %" PRIu64, what, number, most);
         *(int *)at = (int)number;
         break;
     case FBY__WANT_I64: FBY__TRY(read_i64(r, node, what, key->least, (int64_t *)at)); break;
@@ -340,7 +341,13 @@ const fby__key *fby__option_keys(fby_option_set set, size_t base, const fby__key
         out[n++] = *more;
     for (const fby_option *o = fby__option_table(set); o->name && n < FBY__MAX_KEYS - 1; o++)
         if ((o->flags & FBY_OPTION_IN_FILE) && !o->form)
-            out[n++] = (fby__key){o->name, WANT[o->type], base + o->offset, o->also ? base + o->also : FBY__NOWHERE, o->least, o->choices};
+            out[n++] = (fby__key){o->name,
+                                  WANT[o->type],
+                                  base + o->offset,
+                                  o->also ? base + o->also : FBY__NOWHERE,
+                                  o->least,
+                                  o->choices,
+                                  o->type == FBY_OPTION_CHARS ? 0 : o->most};
     out[n] = (fby__key){.name = NULL};
     return out;
 }

@@ -43,6 +43,7 @@ typedef struct fby__key {
     size_t also;                /* of a bool that is set when the key is there, or of a TEXTS' count; FBY__NOWHERE */
     int64_t least;              /* of numbers: below it is refused. 0 for unsigned ones; DOUBLE: as fby_option's */
     const char *const *choices; /* NULL-terminated */
+    uint64_t most;              /* of whole numbers: above it is refused; 0 = what the type holds */
 } fby__key;
 
 #define FBY__NOWHERE SIZE_MAX

@@ -269,27 +269,27 @@ fby_status fby__describe_tables(fby__describing *d, const fby_node **out);
 
 #define FBY__KEY(name, want, type, member)                                                                                                 \
     {                                                                                                                                      \
-        name, want, offsetof(type, member), FBY__NOWHERE, 0, NULL                                                                          \
+        name, want, offsetof(type, member), FBY__NOWHERE, 0, NULL, 0                                                                       \
     }
 #define FBY__KEY_FROM(name, want, type, member, least)                                                                                     \
     {                                                                                                                                      \
-        name, want, offsetof(type, member), FBY__NOWHERE, least, NULL                                                                      \
+        name, want, offsetof(type, member), FBY__NOWHERE, least, NULL, 0                                                                   \
     }
 #define FBY__KEY_HAS(name, want, type, member, has)                                                                                        \
     {                                                                                                                                      \
-        name, want, offsetof(type, member), offsetof(type, has), 0, NULL                                                                   \
+        name, want, offsetof(type, member), offsetof(type, has), 0, NULL, 0                                                                \
     }
 #define FBY__KEY_LIST(name, type, member, count)                                                                                           \
     {                                                                                                                                      \
-        name, FBY__WANT_TEXTS, offsetof(type, member), offsetof(type, count), 0, NULL                                                      \
+        name, FBY__WANT_TEXTS, offsetof(type, member), offsetof(type, count), 0, NULL, 0                                                   \
     }
 #define FBY__KEY_CHOICE(name, type, member, choices)                                                                                       \
     {                                                                                                                                      \
-        name, FBY__WANT_CHOICE, offsetof(type, member), FBY__NOWHERE, 0, choices                                                           \
+        name, FBY__WANT_CHOICE, offsetof(type, member), FBY__NOWHERE, 0, choices, 0                                                        \
     }
 #define FBY__KEY_END                                                                                                                       \
     {                                                                                                                                      \
-        NULL, FBY__WANT_NODE, 0, FBY__NOWHERE, 0, NULL                                                                                     \
+        NULL, FBY__WANT_NODE, 0, FBY__NOWHERE, 0, NULL, 0                                                                                  \
     }
 
 #endif

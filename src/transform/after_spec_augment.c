@@ -63,8 +63,7 @@ static void fill_positions(fby__spec_augment *s, size_t which)
 fby_status fby__spec_augment_init(fby__spec_augment *s, const fby_after_spec_augment *asked, const char *output, const fby__made *made,
                                   uint64_t seed, uint64_t purpose, fby_error *err)
 {
-    const bool is_default = asked->time_axis == 0 && asked->freq_axis == 0;
-    const int32_t time_axis = is_default ? -1 : asked->time_axis, freq_axis = is_default ? -2 : asked->freq_axis;
+    const int32_t time_axis = asked->time_axis ? asked->time_axis : -1, freq_axis = asked->freq_axis ? asked->freq_axis : -2;
     *s = (fby__spec_augment){.seed = seed, .purpose = UINT64_C(0x53504543) << 32 | purpose, .masks_a_draw = 2};
     if (asked->n_time > MAX_MASKS || asked->n_freq > MAX_MASKS)
         return fby__fail(err, FBY_E_ARG, "output '%s': SpecAugment: more than %u masks on an axis", output, MAX_MASKS);

@@ -556,3 +556,75 @@ def test_figures_are_of_three_digits_without_exponents():
         assert _sizes.format_figure(value) == text
     for value, text in ((999.7, "1 k"), (12_345, "12.3 k"), (8.74e8, "874 M"), (1.5e13, "15 T")):
         assert _sizes.format_scaled(value) == text
+
+
+def burn(seconds):
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        pass
+
+
+class Working:
+    """A map-style dataset for a DataLoader: how many of its items are being made just now is in `working`."""
+
+    def __init__(self, working):
+        self.working = working
+
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, i):
+        with self.working.get_lock():
+            self.working.value += 1
+        burn(0.05)
+        with self.working.get_lock():
+            self.working.value -= 1
+        return np.float32(i)
+
+
+class Noting:
+    """A loader that knows whether somebody goes through it."""
+
+    def __init__(self, loader):
+        self.loader, self.used = loader, False
+
+    def __iter__(self):
+        self.used = True
+        try:
+            yield from self.loader
+        finally:
+            self.used = False
+
+
+def test_the_step_is_measured_when_workers_that_stay_have_filled_their_queues():
+    torch = pytest.importorskip("torch")
+    import multiprocessing
+
+    working = multiprocessing.Value("i", 0)
+    loader = Noting(torch.utils.data.DataLoader(Working(working), 4, num_workers=1, persistent_workers=True, prefetch_factor=4))
+    seen = []
+
+    def step(batch):
+        time.sleep(0.002)
+        if not loader.used:
+            seen.append(working.value)
+
+    found = fb.diagnose(step, loader, seconds=1.5)
+    assert found.limit == "loader"
+    assert len(seen) > 20 and max(seen) == 0
+
+
+def test_waiting_for_what_a_loader_left_running_ends():
+    import threading
+
+    _diagnose._idle.settle(10)
+    began = time.monotonic()
+    threading.Thread(target=burn, args=(0.4,)).start()
+    _diagnose._idle.settle(10)
+    assert 0.3 < time.monotonic() - began < 5
+    thread = threading.Thread(target=burn, args=(1.0,))
+    thread.start()
+    began = time.monotonic()
+    _diagnose._idle.settle(0.3)
+    assert time.monotonic() - began < 0.9
+    thread.join()

@@ -1,7 +1,7 @@
 """The guides of docs/: every block of code runs, in the order of the page, in a folder that is empty at first.
 
-Of docs/migration.md runs what stands after the change. The Python of every other page parses, and names what there is. A block that cannot run here has `<!-- not run: why -->` above it. Blocks of Python
-share a process and its names; blocks of sh have the command.
+Of docs/migration.md runs what stands after the change. The Python of every other page parses, and names what there is. A block that cannot run here has
+`<!-- not run: why -->` above it. Blocks of Python share a process and its names; blocks of sh have the command.
 """
 
 import ast

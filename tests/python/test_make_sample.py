@@ -481,3 +481,16 @@ def test_what_is_filled_is_not_missing_to_a_maker_beside_its_mask():
     (batch,) = ds.windows(3).loader(outputs, batch_size=1, framework="numpy")
     assert batch["there"].tolist() == [[False, True, False]]
     assert batch["mask"].tolist() == [[[True, True], [False, False], [True, False]]] and batch["crop"].tolist() == [[2, 0, 1]]
+
+
+def test_one_axis_of_spec_augment_leaves_the_other_as_it_is(mel, tmp_path):
+    """In pipeline files as in Python: each axis has its own default."""
+    masks = "{time_masks: 1, max_time: 2, freq_masks: 1, max_freq: 1, time_axis: -3}"
+    (tmp_path / "p.yaml").write_text(
+        f"data: {mel}\noutputs: {{m: {{columns: mel, dtype: float32, after: {{spec_augment: {masks}}}}}}}\nloader: {{batch_size: 64, seed: 1}}\n"
+    )
+    options = dict(time_masks=1, max_time=2, freq_masks=1, max_freq=1, time_axis=-3)
+    with fb.open(mel).loader({"m": fb.col("mel", dtype="float32").spec_augment(**options)}, batch_size=64, seed=1, framework="numpy") as ours:
+        with fb.pipeline(tmp_path / "p.yaml").loader(framework="numpy") as theirs:
+            for a, b in zip(ours, theirs, strict=True):
+                assert (a["m"] == b["m"]).all()

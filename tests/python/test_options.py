@@ -31,7 +31,7 @@ FILES = {
     **{make: "data: x\noutputs: {{y: {{columns: [a, b], " + make + ": {{{}}}}}}}"
        for make in ("ragged", "padded", "bits", "one_hot", "map", "ngrams", "symmetric", "group_channels", "crop", "sequence_mask")},
     "output": "data: x\noutputs: {{y: {{{}}}}}", "make_standardize": "data: x\noutputs: {{y: {{columns: [a, b], standardize: {{{}}}}}}}",
-    "spec_augment": "data: x\noutputs: {{y: {{column: a, after: {{spec_augment: {{{}}}}}}}}}",
+    "spec_augment": "data: x\noutputs: {{y: {{columns: a, after: {{spec_augment: {{{}}}}}}}}}",
 }  # fmt: skip
 
 
@@ -64,6 +64,33 @@ def test_each_option_is_a_key_of_a_pipeline_file(name, tmp_path):
 def test_outputs_are_handed_over_by_the_names_of_their_options():
     given = OutputRow("x", "columns").core()
     assert set(given) == {row["name"] for row in _options.table("output") if row["in_python"]}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_bounds_of_a_pipeline_file_are_those_of_the_table(name, tmp_path):
+    for row in _options.table(name):
+        if not row["in_file"] or row["form"] is not None or row["type"] not in ("u32", "u64", "int"):
+            continue
+        most = row["most"] or {"u32": 2**32 - 1, "int": 2**31 - 1}.get(row["type"])
+        for value in (row["least"] - 1, *([] if most is None else [most + 1])):
+            (tmp_path / "p.yaml").write_text(FILES[name].format(f"{row['name']}: {value}"))
+            with pytest.raises(ValueError, match=rf"p.yaml:\d+:\d+: .*{row['name']}: {value} is (below|above)"):
+                fb.pipeline(tmp_path / "p.yaml")
+
+
+def test_what_an_output_is_made_of_is_refused_where_it_is_written():
+    x = fb.col("x")
+    for make, error, text in (
+        (lambda: x.padded(pad="5"), TypeError, "pad must be a number, not str"), (lambda: x.padded(pad=[1]), TypeError, "pad must be a number, not list"),
+        (lambda: x.padded(4, to_max="no"), TypeError, "to_max must be True or False"), (lambda: x.one_hot(0), ValueError, "n_classes=0 is out of range"),
+        (lambda: x.spec_augment(time_masks=1, max_time=1, time_axis=9), ValueError, "time_axis=9 is out of range: it must be at most 8"),
+        (lambda: x.spec_augment(time_masks=1, max_time=1, freq_axis=0), ValueError, "freq_axis=0: an axis of the output"),
+        (lambda: fb.ngrams("x", n=9, vocabulary=["a"]), ValueError, "n=9 is out of range: it must be at most 8"),
+        (lambda: fb.group_channels(key="a", order="b", max_groups=1, keys="no"), TypeError, "keys must be True or False"),
+        (lambda: fb.open({"x": memoryview(b"1")}).rows().limit(1, random="no"), TypeError, "random must be True or False"),
+    ):  # fmt: skip
+        with pytest.raises(error, match=text):
+            make()
 
 
 def test_words_and_bounds_are_those_of_the_table(tmp_path):
@@ -163,6 +190,18 @@ def test_an_option_that_is_left_out_is_said():
             assert any(f"the argument {row['name']} is no option of loader" in text for text in options.check_python(fewer))
         if row["flags"] & options.IN_FILE and not shared:
             assert any("docs/pipelines.md" in text for text in options.docs(fewer, False))
+    for name, (of, some) in found.items():  # of every set, one that no other row shares its name or field with
+        alone = [row for row in some if sum(row["name"] == other["name"] or row["field"] == other["field"] for other in some) == 1]
+        if name in options.WORDS_ALONE or not alone:
+            continue
+        row, fewer = alone[-1], {**found, name: (of, [row for row in some if row is not alone[-1]])}
+        same_struct = [other for key, (struct_of, others) in found.items() if struct_of == of and key != name for other in others]
+        if all(other["field"] != row["field"] for other in same_struct):
+            assert f"{of}.{row['field']} is in no table of src/options" in options.check_structs(fewer)
+        if row["flags"] & options.IN_PYTHON and name in options.PYTHON:
+            assert any(f"the argument {row['name']} is no option of {name}" in text for text in options.check_python(fewer))
+        if row["flags"] & options.IN_FILE:
+            assert any("docs/pipelines.md" in text for text in options.docs(fewer, False)), name
     more = {**found, "loader": (struct, [*rows, {**rows[-1], "name": "echo", "field": "echo", "flags": options.IN_PYTHON | options.IN_FILE}])}
     assert options.check_structs(more) == [f"src/options: {struct} has no field echo"]
     assert any("__init__() has no argument echo" in text for text in options.check_python(more))

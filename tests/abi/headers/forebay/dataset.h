@@ -139,6 +139,7 @@ FBY_API fby_status fby_dataset_open(const fby_source *sources, size_t n_sources,
  * A data set in memory from an Arrow stream (a DataFrame, a table): its record batches become blocks.
  *
  * @stream  moved: consumed and released in every case, also on failure.
+ * @out     [out] owned by the caller: fby_dataset_close().
  * Errors: FBY_E_ARG (the producer failed; its message is given), FBY_E_UNSUPPORTED (a type named with its column), FBY_E_NOMEM,
  * FBY_E_CANCELLED (between two batches). Threads: any. Blocks: as long as the producer's get_next does. Since: 0.1
  */

@@ -55,8 +55,8 @@ typedef struct fby_mix {
  * each source's share of it takes. `samples` of opts is not used.
  *
  * FBY_E_UNSUPPORTED: parts, diversity, batches by rows, length buckets, samples that are drawn anew in every epoch; FBY_E_ARG: weights,
- * outputs that are not alike, or data sets of files that were opened with different io. Messages name the source. Threads: any. Blocks: as
- * fby_loader_open(). Callbacks: as there. Since: 0.2
+ * outputs that are not alike, or data sets of files that were opened with different io. Messages name the source.
+ * @out  [out] owned by the caller: fby_loader_close(). Threads: any. Blocks: as fby_loader_open(). Callbacks: as there. Since: 0.2
  */
 FBY_API fby_status fby_loader_open_mix(const fby_mix *mix, const fby_loader_opts *opts, fby_loader **out, fby_error *err);
 

@@ -142,14 +142,14 @@ typedef struct fby_select_opts {
  * beside the index cache, so that the next call reads no column (so do fby_samples_split, fby_samples_oversample and fby_samples_resample).
  *
  * Errors: FBY_E_ARG (values that no sample has, naming the first and how many; strings for a column of numbers; nothing is chosen),
- * FBY_E_SCHEMA (no such column), FBY_E_UNSUPPORTED (a column without a single value), those of reading. Threads: any. Blocks: while it
- * reads. Since: 0.2
+ * FBY_E_SCHEMA (no such column), FBY_E_UNSUPPORTED (a column without a single value), those of reading.
+ * @out  [out] owned by the caller: fby_samples_close(). Threads: any. Blocks: while it reads. Since: 0.2
  */
 FBY_API fby_status fby_samples_select(const fby_samples *samples, const fby_select_opts *opts, fby_samples **out, fby_error *err);
 
 /**
  * At most n of them: the first ones, or, when `random`, n drawn with a seed, in file order. Reads nothing.
- * Errors: FBY_E_ARG (n is 0), FBY_E_NOMEM. Threads: any. Since: 0.2
+ * @out  [out] owned by the caller: fby_samples_close(). Errors: FBY_E_ARG (n is 0), FBY_E_NOMEM. Threads: any. Since: 0.2
  */
 FBY_API fby_status fby_samples_limit(const fby_samples *samples, uint64_t n, bool random, uint64_t seed, fby_samples **out, fby_error *err);
 
@@ -233,7 +233,7 @@ typedef struct fby_oversample_opts {
 
 /**
  * Every sample as often as the factor of its class says, or once where its class is not listed. Repeats are samples of their own: they are shuffled,
- * batched and counted as such, and a block is still read once. Errors, threads, blocking: as fby_samples_select. Since: 0.2
+ * batched and counted as such, and a block is still read once. Ownership, errors, threads, blocking: as fby_samples_select. Since: 0.2
  */
 FBY_API fby_status fby_samples_oversample(const fby_samples *samples, const fby_oversample_opts *opts, fby_samples **out, fby_error *err);
 
@@ -262,7 +262,7 @@ typedef struct fby_resample_opts {
  * the same number both times, and is cropped and masked alike. At most 2^48 draws.
  *
  * Errors: as fby_samples_select; FBY_E_ARG also for a weight that is negative, not finite or missing (with its sample), and when all are 0.
- * Threads: any. Blocks: while it reads a column. Since: 0.2
+ * @out  [out] owned by the caller: fby_samples_close(). Threads: any. Blocks: while it reads a column. Since: 0.2
  */
 FBY_API fby_status fby_samples_resample(const fby_samples *samples, const fby_resample_opts *opts, fby_samples **out, fby_error *err);
 

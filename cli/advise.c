@@ -41,7 +41,7 @@ enum { LONGER = 4 }; /* times the time, at most, until a superbatch has been han
 /* An epoch is one of the parts, where there are any, and those are about as large as each other. */
 static double epoch_blocks(const fby_report *r) { return fmax(1, (double)r->n_blocks / fmax(1, (double)r->n_parts)); }
 
-/* Of so many samples an epoch, those whose blocks were read: with parts, those of the next one are read ahead. */
+/* Samples whose blocks were read, if an epoch has n_samples: with parts, blocks of the next epoch are read ahead. */
 static double decoded_samples(const fby_report *r, uint64_t n_samples)
 {
     return (double)(r->blocks_read < r->n_blocks ? r->blocks_read : r->n_blocks) / epoch_blocks(r) * (double)n_samples;
@@ -92,8 +92,8 @@ static int load_sample(fby_loader *loader, const bench_load *load, double second
 }
 
 /**
- * An epoch that ended within the time, once more, of files that left the page cache: what waiting costs a loader, reads alone do not show.
- * Of more data, the costs say it, and they stay in the page cache of whoever uses them.
+ * An epoch that ended within the time, once more, with files that left the page cache: reads alone do not show what waiting costs a loader.
+ * With more data the costs say it, and the files stay in the page cache of whoever uses them.
  */
 static int load_cold(fby_dataset *ds, const bench_load *load, double seconds, uint64_t n_samples, advise_costs *out)
 {

@@ -22,7 +22,7 @@ typedef struct advise_storage {
  */
 int advise_storage_measure(const fby_dataset *ds, uint64_t read_bytes, advise_storage *out);
 
-/** Of one sample, from a run over some of them. CPU seconds of the workers. */
+/** Costs of one sample, from a run over some samples. CPU seconds of the workers. */
 typedef struct advise_costs {
     double read_cpu, decompress_cpu, decode_cpu, assemble_cpu;
     double stored_bytes, decoded_bytes, delivered_bytes;

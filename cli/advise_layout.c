@@ -150,7 +150,7 @@ static void note_texts(fby_dataset *ds, advise_notes *notes)
     free(names);
 }
 
-/** Of the first file: those of a data set are alike. */
+/** Looks at the first file alone: those of a data set are alike. */
 static void note_files(const fby_dataset *ds, const advise_packing *packing, advise_notes *notes)
 {
     fby_error err = {0};

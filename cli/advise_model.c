@@ -1,9 +1,8 @@
 /*
  * forebay advise: what is to be expected, from the costs of a sample. Pure functions.
  *
- * A rank delivers as fast as the slowest of its threads, its share of the storage, and the program's work. Of the blocks, those that the
- * budget keeps decoded cost neither reading nor decoding after the first epoch; of the reads, those that fit into what memory is left
- * are answered by the page cache.
+ * A rank delivers as fast as the slowest of its threads, its share of the storage, and the program's work. Blocks that the budget keeps
+ * decoded cost neither reading nor decoding after the first epoch; reads that fit into what memory is left are answered by the page cache.
  */
 #include "advise.h"
 

@@ -1,5 +1,5 @@
 /*
- * forebay bench: how fast batches come, and where the time goes; of several settings, which are faster; and whether it is slower than it was.
+ * forebay bench: how fast batches come, and where the time goes; which of several settings are faster; and whether it is slower than it was.
  *
  * bench_load.c says what batches hold, bench_run.c measures, bench_table.c and bench_against.c repeat that; bench_compare.c
  * leaves it to Python.

@@ -89,7 +89,7 @@ int bench_measure(const cli_data *data, const bench_load *load, const bench_opti
 int bench_drop_page_cache(const fby_dataset *ds);
 bool bench_interrupted(void); /* Ctrl-C, while batches were taken */
 double bench_rate(const bench_result *r);
-/** Of a whole epoch at the pace measured; the complete ones give it exactly. */
+/** Seconds of a whole epoch at the pace measured; complete epochs give it exactly. */
 double bench_epoch_seconds(const fby_loader *loader, const bench_result *r);
 double bench_cpu_per_million(const bench_result *r);
 double bench_median(double *values, size_t n); /* sorts them */

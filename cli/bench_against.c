@@ -214,7 +214,7 @@ static void add_saved(session *s)
     json_object_set_new(s->result, "saved", saved);
 }
 
-/* Of several measures the worst counts. */
+/* With several measures, the worst counts. */
 typedef enum outcome { HOLDS, UNDECIDED, SLOWER } outcome;
 
 static outcome outcome_of(const bench_options *o, const verdict *v)

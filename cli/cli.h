@@ -156,7 +156,7 @@ int cli_args_parse(const cli_command *command, int argc, char **argv, void *valu
 cli_kind cli_option_kind(const cli_option *o);
 /** The words that it takes, NULL-terminated; none where it is no choice. */
 const char *const *cli_option_words(const cli_option *o);
-/** Those of an option of the library, by the numbers of its enum. */
+/** The words of an option of the library, by the numbers of its enum. */
 const char *const *cli_words(fby_option_set set, const char *name);
 const char *cli_shuffle_name(fby_shuffle_kind kind);
 /** Read one of the texts of an option with CLI_VARIED, as its kind says; a CLI_TEXT borrows it. */
@@ -253,10 +253,10 @@ typedef struct cli_data {
     size_t n;
     fby_dataset **taken; /* owned: the list of a pipeline file's; NULL = it is the caller's */
 } cli_data;
-/** Those of a pipeline file: cli_data_free() in any case. `out` is zeroed before. */
+/** The data sets of a pipeline file: cli_data_free() in any case. `out` is zeroed before. */
 fby_status cli_data_of(fby_pipeline *pipeline, cli_data *out, fby_error *err);
 void cli_data_free(cli_data *data);
-/** Sums over all of them. */
+/** Sums over all data sets. */
 uint64_t cli_data_rows(const cli_data *data);
 uint64_t cli_data_files(const cli_data *data);
 uint64_t cli_data_blocks(const cli_data *data);

@@ -34,7 +34,7 @@ static void shape_text(const fby_object *o, cli_text *text)
         cli_text_add(text, "scalar");
 }
 
-/* Bytes that are decoded for one row read alone, and for one row when blocks are read whole. */
+/* Decoded bytes of one chunk; 0 where there are no chunks. */
 static uint64_t chunk_bytes(const fby_object *o)
 {
     uint64_t n = 1, all = 1;
@@ -45,7 +45,7 @@ static uint64_t chunk_bytes(const fby_object *o)
     return o->chunk_index && all ? (uint64_t)((double)o->decoded_bytes / (double)all * (double)n) : 0;
 }
 
-/* Of the row that holds one index of axis 0: chunks beside one another count, the rest of each chunk is what is wasted. */
+/* Bytes decoded to read one index of axis 0 alone: all chunks that lie beside one another, whole, though the rest of each is wasted. */
 static uint64_t bytes_a_row_alone(const fby_object *o)
 {
     if (o->ndim == 0 || o->shape[0] == 0)

@@ -64,7 +64,7 @@ static void add_manifest(const char *path, json_t *pack)
     cli_text_free(&file);
 }
 
-/** Of the first file; *out stays NULL where it is no pack's. */
+/** What the first file says about its pack; *out stays NULL where it is no pack's. */
 static int find(const fby_dataset *ds, json_t **out)
 {
     fby_file_info file = {.size = sizeof file};

@@ -9,7 +9,7 @@ typedef struct pack_options {
     const char *to;
     uint64_t threads;
     cli_list columns, set;
-    const char *outputs, *split; /* a pipeline file, and what of it */
+    const char *outputs, *split; /* a pipeline file, and its split */
     bool tasks, slurm;
     const char *task;     /* "scatter:3" */
     fby_pack_phase phase; /* what that says */

@@ -257,7 +257,7 @@ static void print_batch(const plan *found)
     cli_text_free(&text);
 }
 
-/* Is there a padded output of groups? Of other samples lists are padded, which have a row each. */
+/* Is there a padded output of groups? With other samples only lists are padded, each inside one row. */
 static bool pads(const plan *found)
 {
     fby_output_info info = {.size = sizeof info};
@@ -448,7 +448,7 @@ static int plan_pipeline(const plan_options *o, const char *path)
     return code;
 }
 
-/** Of data: rows, and the outputs that bench would load. */
+/** Data without a pipeline file: their rows, and the outputs that bench would load. */
 static int plan_data(fby_dataset *ds, const void *values, char *const *paths, size_t n_paths)
 {
     (void)n_paths;

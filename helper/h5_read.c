@@ -67,7 +67,7 @@ int box_next(work *w, box *b, uint64_t *out_elements, hid_t *out_memory_space)
     uint64_t until = b->step - start[0] % b->step;
     rows = rows < until ? rows : until;
     count[0] = rows;
-    /* Of the same rank: between spaces of different shapes libhdf5 goes element by element, ten times as slow. */
+    /* The memory space has the file's rank: between spaces of different shapes libhdf5 goes element by element, far slower. */
     *out_memory_space = H5Screate_simple((int)b->rank, count, NULL);
     if (*out_memory_space < 0 || H5Sselect_hyperslab(b->file_space, H5S_SELECT_SET, start, NULL, count, NULL) < 0)
         return fail_h5(w, "the selection");

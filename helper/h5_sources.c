@@ -69,7 +69,7 @@ static int grow(sources *s)
     return 0;
 }
 
-/* A file, each once; `why` of the first thing that is missing of it. The request's own file is none. */
+/* Adds a file, each once, with the first reason given (`why`). The request's own file is left out where it is there. */
 static int add(sources *s, const char *path, unsigned state, const char *why)
 {
     if (strcmp(path, s->w->path) == 0 && state == FBY__H5P_SOURCE_THERE)

@@ -36,7 +36,7 @@
 
 /* The list has been gone through up to this one: set_mempolicy_home_node, Linux 5.17. From 424 on numbers are the same on all machines. */
 #define NEWEST_KNOWN 450u
-/* Of those, the ones that the kernel's headers may be too old for. */
+/* Calls of that list that the kernel's headers may be too old to name. */
 #define NR_PROCESS_MADVISE 440u
 #define NR_MOUNT_SETATTR 442u
 #define NR_QUOTACTL_FD 443u

@@ -160,7 +160,7 @@ PyObject *fbpy_loader_begin(PyObject *op, PyObject *args)
     return (PyObject *)iterator;
 }
 
-/* Of torch's profiler while it runs; else NULL, with an exception when it failed. */
+/* A range of torch's profiler while that runs; else NULL, with an exception when it failed. */
 static PyObject *profiler_range(const fbpy_loader *loader)
 {
     PyObject *runs = loader->profiler_runs ? PyObject_CallNoArgs(loader->profiler_runs) : NULL, *range = NULL;

@@ -185,7 +185,7 @@ int fbpy_ops_parse(PyObject *ops, size_t n_columns, fbpy_room *room, const fby_o
 
 /* output.c, make.c: all of them 0, or -1 with an exception; memory from `room` */
 int fbpy_output_parse(fbpy_state *state, PyObject *spec, fbpy_room *room, fby_output *out);
-/** A list of them; of None nothing is set. */
+/** A list of outputs; None sets nothing. */
 int fbpy_outputs_parse(fbpy_state *state, PyObject *specs, fbpy_room *room, const fby_output **out, size_t *out_n);
 /** (kind, options by name) of a make, and of an operation in place. */
 int fbpy_make_parse(fbpy_state *state, PyObject *spec, fbpy_room *room, fby_make *make);

@@ -4,7 +4,7 @@
  */
 #include "loader.h"
 
-/* Of a result that nobody will take: on any thread of Python's, with or without the GIL. */
+/* Drops a result that nobody wants any more: on any thread of Python's, with or without the GIL. */
 static void drop(void *result)
 {
     PyGILState_STATE gil = PyGILState_Ensure();

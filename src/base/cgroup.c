@@ -114,7 +114,7 @@ static bool parse_mount(char *line, const char *controller, char **out_above, ch
     return strlen(*out_above) < PATH_BYTES && strlen(*out_mount) < PATH_BYTES;
 }
 
-/* Of several mounts, the one that shows the most groups above this one; one that shows others alone is better than none. */
+/* Finds the mount that shows the most groups above this one; a mount that shows only other groups is better than none. */
 static bool find_mount(const char *root, hierarchy *h)
 {
     FILE *f = fby__small_file_open(root, "/proc/self/mountinfo", "");

@@ -44,7 +44,7 @@ __attribute__((always_inline)) static inline size_t fby__neon_join_size(const ui
     return i;
 }
 
-/* Rows of bytes, `stride` apart, become elements of 2, 3, 4 or 8 bytes: how many of n are done. Of other sizes none. */
+/* Rows of bytes, `stride` apart, become elements of 2, 3, 4 or 8 bytes: how many of n are done, 0 for other sizes. */
 static inline size_t fby__neon_join(const uint8_t *src, size_t stride, size_t element, uint8_t *dst, size_t n)
 {
     switch (element) {

@@ -39,7 +39,7 @@ const char *fby__value_advice(const char *text, fby_dtype to);
 
 /* Is a double finite, and so large that it would become an infinite float: nearer to what would follow FLT_MAX than to FLT_MAX itself? */
 #define FBY__OVERFLOWS_FLOAT(v) (FBY__BEYOND_FLOAT(v) & (__builtin_fabs(v) <= DBL_MAX))
-/* The same of a double that may be infinite: all that a loop has to look for, as long as it finds none. */
+/* The same, but true of infinity too: all that a loop has to look for, as long as it finds none. */
 #define FBY__BEYOND_FLOAT(v) (__builtin_fabs(v) >= 0x1.ffffffp127)
 
 float fby__float16_to_float(uint16_t h);

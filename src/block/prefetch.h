@@ -2,7 +2,7 @@
  * How far ahead rows that lie anywhere are fetched, for the loops that copy them one after the other.
  *
  * A core waits for some dozens of lines at once; what is fetched beyond them queues, and may leave the cache before its turn. So short rows are
- * fetched many ahead, long ones few: of those the hardware's own streamer fetches the rest.
+ * fetched many ahead, long ones few: the hardware's own streamer fetches the rest of those.
  */
 #ifndef FBY_BLOCK_PREFETCH_H
 #define FBY_BLOCK_PREFETCH_H

@@ -69,7 +69,7 @@ bool fby__schema_text_valid(const char *s, size_t n);
 
 /**
  * Build a schema from n elements in pre-order; elements[0] is the root. Checks the tree's shape (children counts add up,
- * depth ≤ FBY__MAX_LEVEL, names and units valid UTF-8 without NUL: FBY_E_FORMAT). Of two leaves with the same path both are kept; looking
+ * depth ≤ FBY__MAX_LEVEL, names and units valid UTF-8 without NUL: FBY_E_FORMAT). Two leaves with the same path are both kept; looking
  * the path up finds the first.
  */
 fby_status fby__schema_create(const fby__schema_element *elements, size_t n, fby__schema **out, fby_error *err);
@@ -86,7 +86,7 @@ uint32_t fby__schema_find(const fby__schema *schema, const char *path);
 /** The leaf of a leaf path, or of a list of a primitive ("hits" names hits.list.element's leaf); FBY__NO_LEAF otherwise. */
 uint32_t fby__schema_find_leaf(const fby__schema *schema, const char *path);
 
-/** The size of an axis of a field's value, counted from its end: −1 is the last. −1 when there is no such axis: of lists and scalars. */
+/** The size of an axis of a field's value, counted from its end: −1 is the last. −1 when there is no such axis, as for lists and scalars. */
 int64_t fby__field_axis(const fby_field *field, int32_t axis);
 
 /** Are values of the kind numbers of the field's own dtype: bools, numbers, dates and times? */

@@ -43,7 +43,7 @@ uint64_t fby__memory_share_bytes(const fby__memory_limits *found, uint32_t ranks
 
 #define FBY__AUTO_BYTES ((uint64_t)256 << 20) /* a loader's budget that nobody stated is no smaller: room for strings that expand */
 
-/** The budget that nobody stated of what takes none from a loader: half of that. fby_memory_budget() with what was found. */
+/** The default budget of what has none from a loader: half of a rank's share. fby_memory_budget() with what was found. */
 uint64_t fby__memory_budget_bytes(const fby__memory_limits *found, uint32_t ranks);
 
 /** The most that a loader may need whose budget nobody stated: most of the share, and little where others have promised themselves all. */

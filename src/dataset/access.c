@@ -180,7 +180,7 @@ static bool file_has(const fby_dataset *ds, uint32_t file, uint32_t field)
     return fby__schema_find(ds->schemas[ds->files[file].schema], ds->schema->fields[field].path) != UINT32_MAX;
 }
 
-/* How many files have nothing of that field, and the first of them. */
+/* How many files lack the field, and the first that does. */
 static uint32_t files_without(const fby_dataset *ds, uint32_t field, uint32_t *out_first)
 {
     const uint32_t lacking = ds->join[field].missing;

@@ -124,11 +124,11 @@ uint32_t fby__block_of_row(const fby_dataset *ds, uint64_t row);
 /** A key with all that the dataset's values depend on: its files as they are, and how they are seen as a table. */
 fby__hash128 fby__dataset_hash(fby__hash128 key, const fby_dataset *ds);
 /**
- * Do both have the same values in the same blocks? Of two that were opened apart: the same files as they are, seen alike, and none written a
- * moment before, which may change without a trace.
+ * Do both have the same values in the same blocks? Two that were opened apart must have the same files as they are, seen alike, and none
+ * written a moment before, which may change without a trace.
  */
 bool fby__dataset_same(const fby_dataset *a, const fby_dataset *b);
-/** May what is found in the files be kept on disk? Not of files written a moment ago: they may change without a trace. */
+/** May what is found in the files be kept on disk? Not if files were written a moment ago: they may change without a trace. */
 bool fby__dataset_is_settled(const fby_dataset *ds);
 const char *fby__dataset_cache_dir(const fby_dataset *ds); /* NULL = none */
 /** 32 hex digits: identity, sizes and metadata, which a copy shares whatever its times. */

@@ -197,7 +197,7 @@ fby_status fby__dtypes_join(fby_dataset *ds, fby_error *err)
 
 /* ---- what to say of it ---- */
 
-/* Of a joined column, over the files that leave its type open: the first file of each sort. */
+/* The files that leave a joined column's type open: the first of each sort. */
 typedef struct sorts {
     uint32_t text, number, kept; /* text; a number that is read as text; text of numbers. File numbers, FBY__NONE = there is none */
     uint64_t line;               /* in `kept` */

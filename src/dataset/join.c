@@ -133,7 +133,7 @@ const fby_field *fby__join_child(const fby_field *parent, const char *name, uint
     for (uint32_t k = 0; k < n; k++) {
         uint32_t i = start + k < n ? start + k : start + k - n;
         if (strcmp(parent->children[i].name, name) == 0) {
-            /* Of a name that is there twice it is the first, as a look-up by path gives it. */
+            /* A name that is there twice means the first, as in a look-up by path. */
             for (uint32_t first = 0; k > 0 && first < i; first++)
                 if (strcmp(parent->children[first].name, name) == 0)
                     i = first;

@@ -70,7 +70,7 @@ static fby_status cannot_read(const char *path, fby_error *err)
     return fby__fail_errno(err, errno, "cannot read '%s', which says what the pack in its folder holds", path);
 }
 
-/* Of zeros: it is none, or none that is known. A link is not followed, and a pipe not waited for. */
+/* *out is zeros where there is no manifest, or none that is known. A link is not followed, and a pipe not waited for. */
 static fby_status read_manifest(const char *path, stated *out, fby_error *err)
 {
     struct stat st;

@@ -29,7 +29,7 @@ struct fby_contents {
     bool left_out; /* what was begun last: its texts are not added */
 };
 
-/* Of formats without objects: a root, whose attributes are the file's key-value metadata, and columns that have such of their own. contents.c */
+/* For formats without objects: a root, whose attributes are the file's key-value metadata, and columns that have metadata too. contents.c */
 
 /** The root, with room for so many texts. Beyond FBY__CONTENTS_TEXTS a note says that they are left out, here and below. */
 fby_status fby__contents_begin(fby_contents *c, size_t most, fby_error *err);
@@ -46,12 +46,12 @@ typedef enum fby__contents_level {
     FBY__LEVEL_MAP,    /* whose only field is its entries */
     FBY__LEVEL_ENTRIES /* a key and a value, whatever they are called */
 } fby__contents_level;
-/** Of an Arrow format, "+l" and so on; in: what holds this one. */
+/** The level of an Arrow format, "+l" and so on; in: what holds this one. */
 fby__contents_level fby__contents_level_of(const char *format, fby__contents_level in);
 /** The step to field i of a level: ".name" of a struct, "[]" of a list or a map, ".key" and ".value" of entries. Nonzero: no memory. */
 int fby__contents_step(fby__buf *path, fby__contents_level from, uint32_t i, fby__bytes name);
 
-/** A text of what was begun last, copied; of a name that comes again, the first counts. At most as many calls as its beginning was told. */
+/** A text of what was begun last, copied; when a name comes again, the first counts. At most as many calls as its beginning was told. */
 fby_status fby__contents_add_text(fby_contents *c, fby__bytes name, fby__bytes value, fby_error *err);
 /** A sentence; borrowed. One that is there already is not added. */
 fby_status fby__contents_note(fby_contents *c, const char *text, fby_error *err);

@@ -44,8 +44,8 @@ fby__lock_check fby__h5_lock_check(void);
 typedef struct fby__h5_environment {
     const char *program;        /* FOREBAY_HDF5_HELPER; NULL = it does not say */
     const char *variables;      /* "NAME=value", each with its NUL */
-    size_t bytes, prefix_bytes; /* of them; of the first ones, which say where files' sources are looked for */
-    uint64_t hash;              /* of them */
+    size_t bytes, prefix_bytes; /* of all variables; of the first ones, which say where files' sources are looked for */
+    uint64_t hash;              /* of the variables */
 } fby__h5_environment;
 /**
  * As it is now, into the arena. For the thread of a caller who opens something, and then kept with that: other threads may not look, and a program

@@ -2,7 +2,7 @@
  * Outputs whose samples differ in length: the rows of groups, the elements of lists, the bytes of strings; packed or padded.
  *
  * Lengths come first, of all outputs and slots; then all memory for the values is taken at once, or none, so that a batch holds none while it
- * waits for more. Of samples that are longer than the output wants, a random subset of rows is drawn, which keeps their order.
+ * waits for more. Samples that are longer than the output wants give a random subset of their rows, in order.
  */
 #include "loader/assemble_internal.h"
 
@@ -28,7 +28,7 @@ static inline void extent(const fby__panel *p, uint64_t row, size_t item, uint64
     }
 }
 
-/* Of a sample as it lies, before some are drawn. */
+/* The length of a sample before a subset of it is drawn. */
 static uint64_t length_of(const fby__fill *f, uint64_t slot)
 {
     uint64_t first, n;
@@ -188,8 +188,8 @@ static fby_status sample_of(const fby__fill *f, uint64_t slot, uint8_t *dst, fby
 }
 
 /*
- * In a shuffled epoch the values of the next sample can lie anywhere in memory. Of long rows with a few values of the output most would not
- * be read.
+ * In a shuffled epoch the values of the next sample can lie anywhere in memory. Long rows with few values of the output are not
+ * fetched: most of each would not be read.
  */
 static void fetch_ahead(const fby__fill *f, uint64_t slot)
 {

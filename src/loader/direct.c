@@ -24,8 +24,8 @@
 #include <string.h>
 
 /*
- * Of the blocks, kept for the next epoch: above it panels are better. With a share h of them kept, panels cost a row (1 - h) decodes and one
- * gather; scattering costs one decode. A gather costs about a fifth of a decode.
+ * The share of blocks kept for the next epoch above which panels are better. With a share h kept, panels cost a row (1 - h) decodes and
+ * one gather; scattering costs one decode. A gather costs about a fifth of a decode.
  */
 #define LEAST_KEPT 0.23
 /* Batches handed to the consumer's queue at once. They are there anyway, and come many at a time: a short queue would wake a worker for every few. */
@@ -95,7 +95,7 @@ static fby_status make_batch(fby_loader *l, uint64_t b, fby_error *err)
     return FBY_OK;
 }
 
-/* Of a mixture's phase that has samples of batches before it and after it, but none of this one, which needed not wait for it. */
+/* Is batch b done? In a mixture a phase may have samples of batches before and after b but none of b, which then did not wait for it. */
 static bool is_finished(const fby__schedule *s, uint32_t depth, uint64_t b)
 {
     const fby__flight *f = &s->flights[b % depth];

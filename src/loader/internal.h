@@ -78,7 +78,7 @@ uint64_t fby__source_seed(const fby__loader_source *in);
 fby_status fby__loader_open(const fby__asked_source *asked, uint32_t n, const fby_mix *mix, const fby_loader_opts *opts,
                             fby__memory_giver giver, fby_loader **out, fby_error *err);
 void fby__loader_drop_sources(fby_loader *l);
-/** Of all sources. */
+/** Sums over all sources. */
 uint64_t fby__loader_samples(const fby__loader_sources *sources);
 uint64_t fby__loader_rows(const fby__loader_sources *sources);
 /* outputs.c */
@@ -103,7 +103,7 @@ uint64_t fby__loader_anew_bytes(const fby__plan *plan); /* the orders of a mixtu
 uint64_t fby__loader_fixed_bytes(const fby_loader *l);
 /** What the minimum would be if every block stayed decoded. */
 uint64_t fby__loader_all_kept_bytes(const fby_loader *l);
-/** At most, of the values of samples whose rows are known, with so many batches in flight. */
+/** The most that values of samples whose rows are known take, with so many batches in flight. */
 uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth);
 /** Of how many average batches the minimum has room for lists and strings: of one, twice while its pieces are joined, and a quarter longer. */
 #define FBY__MINIMUM_VALUES 2.5
@@ -111,7 +111,7 @@ uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth);
 uint64_t fby__loader_least_values_bytes(fby_loader *l);
 /** Lists and strings of the batches in flight: of average size, or as much as they may be where their lengths were measured. */
 uint64_t fby__loader_listed_values_bytes(const fby_loader *l);
-/** About, of what batches have of a sample. */
+/** About how many bytes of a batch are one sample's. */
 double fby__loader_sample_bytes(const fby_loader *l);
 /**
  * Room for what varies in size with the batch: all that batches in flight may take, where samples' rows are known, and a share of lists and strings.
@@ -241,10 +241,10 @@ void fby__slow_look(fby_loader *l);
 void fby__slow_end(fby__consumer *c, bool delivered);
 /* thin.c */
 void fby__thin_cost(fby__loader_source *in, uint32_t block);
-/** Of the samples that lie in rows [lo, hi) of a block; of n_items of its items (NULL = all) those alone. */
+/** What is kept for the samples in rows [lo, hi) of a block, or only for those of n_items of its items (NULL = all). */
 fby__thin fby__thin_of(const fby__loader_source *in, uint32_t block, uint64_t lo, uint64_t hi, const fby__plan_item *items,
                        uint32_t n_items);
-/** Of a block's panels with so many rows, of which `thin` is kept. */
+/** Room for a block's panels with so many rows, of which `thin` is kept. */
 fby__room fby__thin_room(const fby__loader_source *in, uint32_t block, uint64_t rows, fby__thin thin);
 /** Panels of which few rows are needed: those are moved to `kept`, and the rest is given back. */
 extern const fby__sink fby__thin_sink;
@@ -270,7 +270,7 @@ fby_status fby__loader_check_process(const fby_loader *l, fby_error *err);
 uint64_t fby__loader_epoch_bytes(const fby__plan *plan, const fby__loader_memory *m);
 /** The next fby_loader_next goes on, whatever was cancelled before. */
 void fby__loader_uncancel(fby__queue *q);
-/** Of any epoch; that under way and the next are known. Any thread. */
+/** Counts of any epoch; those of the one under way and of the next are known. Any thread. */
 fby_status fby__loader_count(fby__schedule *s, const fby__plan *plan, uint64_t epoch, fby__epoch_counts *out, fby_error *err);
 /** The counts that a loader shows become those of an epoch. */
 fby_status fby__loader_show(fby_loader *l, uint64_t epoch, fby_error *err);

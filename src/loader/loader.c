@@ -149,7 +149,7 @@ static fby_status init_locks(fby__schedule *s, fby__queue *q, fby_error *err)
 
 #define MAX_PART_RUNS ((size_t)1 << 22) /* 200 MB while a loader is opened, half of it as long as it is open */
 
-/* Of parts by key, which samples have which. */
+/* Parts by key need to know which samples have which key. */
 static fby_status take_keys(fby__loader_config *config, const fby_samples *samples, const fby_loader_opts *opts, fby_error *err)
 {
     fby__key_spans keys;

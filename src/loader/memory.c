@@ -6,8 +6,8 @@
  *             or all blocks instead of the first two terms' blocks, where that is less: a dataset of one or two blocks
  *
  * The worst superbatch is over every epoch's order, so that epoch 5 is not refused where epoch 0 was accepted: the phases of a rank's own
- * streams together hold at most L samples, and the blocks with the most bytes a sample fill them first (a fractional knapsack). Of parts it
- * is over every part that could be drawn: never more than the files with the most bytes. Of slices it is over slices.
+ * streams together hold at most L samples, and the blocks with the most bytes a sample fill them first (a fractional knapsack). With parts it
+ * is over every part that could be drawn: never more than the files with the most bytes. With slices it is over slices.
  * Figures are upper bounds from metadata, rounded to slab classes as the account charges them.
  */
 #include "loader/internal.h"
@@ -135,7 +135,7 @@ static uint64_t longest_span(const fby__plan *plan)
 /*
  * What blocks of a mixture's source take beyond their bytes where streams cut them: each part is a slab of its own, with the rows that its last
  * samples reach into, and room for all that lists and strings of the block may hold. (A loader over one data set loads cut blocks whole where
- * all of them may be live at once; of a mixture the other sources' blocks may leave no room for that.)
+ * all of them may be live at once; in a mixture the other sources' blocks may leave no room for that.)
  */
 static uint64_t cut_bytes(const fby__loader_source *in, uint64_t streams, uint64_t live, uint64_t largest)
 {
@@ -191,7 +191,7 @@ uint64_t fby__loader_epoch_bytes(const fby__plan *plan, const fby__loader_memory
     return all ? bytes * fby__plan_world_size(plan) : bytes + largest * (fby__plan_streams(plan) - 1); /* cut by streams */
 }
 
-/* Of this epoch and the next. */
+/* For this epoch and the next. */
 uint64_t fby__loader_anew_bytes(const fby__plan *plan) { return 2 * fby__plan_anew_bytes(plan); }
 
 /*
@@ -246,7 +246,7 @@ uint64_t fby__loader_all_kept_bytes(const fby_loader *l)
     return total + 2 * moment + other_bytes(l);
 }
 
-/* Of all sources at once. w: of each. */
+/* The worst over all sources at once. w: weights of each source. */
 static uint64_t worst_of_all(const fby_loader *l, const fby__plan *plan, weights *w)
 {
     uint64_t live = 0;

@@ -116,7 +116,7 @@ static void add_cost(fby__block_costs *all, const fby__block_cost *cost)
     all->most = fby__max_u64(all->most, cost->most);
 }
 
-/* Of all blocks of a source. */
+/* Finds the costs of all blocks of a source. */
 static fby_status costs_of(fby__loader_source *in, fby_error *err)
 {
     fby_loader *l = in->loader;

@@ -38,7 +38,7 @@ static fby__shares shares_of(const fby__loader_memory *m, const fby__loader_conf
     return s;
 }
 
-/* Of batches in flight beyond two. */
+/* Bytes of batches in flight beyond two. */
 static uint64_t depth_bytes(const fby__loader_memory *m, uint32_t depth)
 {
     return (depth - 2) * m->dense_batch_bytes + m->flight_bytes - m->least_flight_bytes;
@@ -65,7 +65,7 @@ static bool is_smooth(const fby__loader_memory *m, const fby__loader_config *con
     return gives(m, config, budget, depth, rest) && (window == 0 || window >= m->direct.smooth);
 }
 
-/* Does a budget? `depth` and `rest`: what batches in flight and what is left are to have of it. */
+/* Is a budget enough? `depth` and `rest`: its bytes for batches in flight, and those that are to be left. */
 typedef bool (*does_fn)(const fby__loader_memory *m, const fby__loader_config *config, uint64_t budget, uint64_t depth, uint64_t rest);
 
 /* A budget from `lo` up that does, and one byte less does not; all do above some. */

@@ -163,7 +163,7 @@ static double padded_rows(const fby__loader_source *in, const fby__batch_output 
     const uint64_t longest = fby__min_u64(fby_samples_max_rows(in->samples), o->max_rows);
     const uint64_t length = fby__div_up_u64(o->pad_to_max ? o->max_rows : longest, o->multiple_of) * o->multiple_of;
     const double all = (double)batches * (double)l->memory.batch_samples * (double)length;
-    /* Of batches by rows, as many samples of one row as there could be beside the longest do not come: half of the batch is padding. */
+    /* Half of a batch by rows is reckoned as padding: the longest sample seldom comes with as many of one row as there could be. */
     return l->config.asked.batch_elements && !o->pad_to_max ? fmin(all, 2 * (double)rows) : all;
 }
 
@@ -188,7 +188,7 @@ static uint64_t flight_bytes(fby__loader_source *in, uint32_t depth)
     return bytes < 0x1p62 ? (uint64_t)bytes : (uint64_t)1 << 62;
 }
 
-/* Of an element, with its mask. */
+/* Bytes of an element, with its mask. */
 static double element_bytes(const fby__batch_output *o)
 {
     return (double)(o->row_bytes + (o->layout == FBY_LAYOUT_PADDED && !o->want_lengths));
@@ -213,7 +213,7 @@ static double mean_length(const fby__loader_source *in, const fby__output_source
     return (padded && o->pad_to_max) || longest > most ? most : longest;
 }
 
-/* Of a sample, where an output varies. Of strings in dictionaries, metadata says little. */
+/* Bytes of a sample in an output that varies. Metadata says little of strings in dictionaries. */
 static double mean_bytes(const fby__loader_source *in, uint32_t i)
 {
     const fby__batch_output *o = &in->loader->outputs.shape->outputs[i];
@@ -262,7 +262,7 @@ static uint64_t least_values_bytes(fby__loader_source *in)
     return bytes < 0x1p62 ? (uint64_t)bytes : (uint64_t)1 << 62;
 }
 
-/* Of the lists and strings of as many batches as there are. */
+/* Bytes of the lists and strings of all batches that there are at once. */
 static uint64_t listed_values_bytes(const fby__loader_source *in)
 {
     const fby_loader *l = in->loader;
@@ -292,7 +292,7 @@ static double sample_bytes(const fby__loader_source *in)
     return bytes;
 }
 
-/* Of several sources, the most that batches would take if all of their samples were of one. */
+/* With several sources, the most that batches would take if all of their samples were of one. */
 
 uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth)
 {

@@ -41,7 +41,7 @@ static void end_names(named *list)
 
 static fby_status put_note(const fby__loader_source *in, fby_error *err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* About what is a source's own: of a mixture, it says of which. */
+/* A note on what is a source's own: in a mixture it names the source. */
 static fby_status put_note(const fby__loader_source *in, fby_error *err, const char *fmt, ...)
 {
     char text[1400]; /* as long as a note can be */
@@ -57,7 +57,7 @@ const char *fby_loader_note(const fby_loader *l, size_t i) { return fby__notes_a
 
 static bool is_values(const fby_output *spec) { return spec->from == FBY_FROM_COLUMNS && !spec->make; }
 
-/* How many of its columns, from the first on, an output shows the values of, row by row: of what is made, what is computed or chosen of them. */
+/* How many of its columns, from the first on, an output shows the values of, row by row: as they are, computed with or chosen from. */
 static size_t n_values(const fby_output *spec)
 {
     if (spec->from != FBY_FROM_COLUMNS)

@@ -95,7 +95,7 @@ static void hash_text(fby__hash128 h, char out[33])
     (void)snprintf(out, 33, "%016llx%016llx", (unsigned long long)h.hi, (unsigned long long)h.lo);
 }
 
-/* Of a source: its name, and what it is. */
+/* Hashes a source's name, and what it is. */
 static uint64_t hash_source(const fby__loader_source *in)
 {
     const char *texts[] = {in->name, fby_dataset_identity(in->ds), fby__dataset_contents(in->ds)};
@@ -138,7 +138,7 @@ static void name_difference(const fby__loader_sources *sources, const fby_loader
         (void)snprintf(out + used, n - used, ", and in %u more places", more);
 }
 
-/* Which samples of which blocks: of plain rows how many each block has, of others also what they are. */
+/* Which samples of which blocks: how many each block has, and what they are unless they are plain rows. */
 static uint64_t samples_hash(const fby__loader_sources *sources, const fby__plan *plan)
 {
     uint64_t hash = fby__plan_counts_hash(plan);
@@ -151,7 +151,7 @@ static uint64_t samples_hash(const fby__loader_sources *sources, const fby__plan
     return hash;
 }
 
-/* What a state calls the data: of a mixture, hashes of what its sources are called. */
+/* What a state calls the data: for a mixture, hashes of what its sources are called. */
 static void name_data(const fby__loader_sources *sources, fby_loader_state *s)
 {
     fby__hash128 identity = {0}, fingerprint = {0}, contents = {0}, inodes = {0};

@@ -256,7 +256,7 @@ static fby__start load_next(fby_loader *l, bool refuses, fby_error *err)
 }
 
 /*
- * Of an epoch begun at batch k, nothing but the superbatch of batch k is read until the consumer has batch k (invariant 3): a
+ * In an epoch begun at batch k, only the superbatch of batch k is read until the consumer has batch k (invariant 3): a
  * resumed run waits for that batch alone, and a disk that reads ahead would only delay it.
  */
 static bool is_held_back(fby__schedule *s, const fby__pump *pump)

@@ -167,8 +167,8 @@ void fby__schedule_lay_out_locked(fby__schedule *s, const fby__epoch *epoch, uin
 }
 
 /*
- * Of a mixture a phase has batches, between its first and its last one, that take nothing from it: its source has no slot of the stream there.
- * They are not waited for. The last one takes something, so no phase is drained here.
+ * In a mixture some batches between a phase's first and last take nothing from it: its source has no slot of the stream there.
+ * The phase does not wait for them. The last batch takes something, so no phase is drained here.
  */
 void fby__skip_phases_locked(fby__schedule *s, const fby__flight *f)
 {
@@ -253,7 +253,7 @@ static void end_planning(fby__queue *q, fby_cancel *token, fby_cancel *before)
     fby_cancel_destroy(token);
 }
 
-/* Of an epoch, unless it is there, and of the next. */
+/* Creates the orders of an epoch, unless it has one, and of the next. */
 static fby_status create_orders(const fby__plan *plan, uint64_t epoch, fby__epoch **now, fby__epoch **next, fby_error *err)
 {
     if (!*now)

@@ -33,9 +33,9 @@ void fby__ahead_done_locked(fby__schedule *s, fby__cache_entry *e);
 
 /* ---- schedule_epoch.c ---- */
 
-/** Of a mixture: how many samples a batch has of each source, and whose were decoded last. The slot of the ring is the flight's. */
+/** For a mixture: how many samples a batch has of each source, and whose were decoded last. The slot of the ring is the flight's. */
 void fby__count_sources_locked(fby_loader *l, const fby__flight *f, fby__finished *out);
-/** Of a mixture, phases do not wait for a batch that begins and takes nothing from them. */
+/** In a mixture, phases do not wait for a batch that begins and takes nothing from them. */
 void fby__skip_phases_locked(fby__schedule *s, const fby__flight *f);
 /** A batch under construction goes, if there is one. */
 void fby__flight_drop_locked(fby_loader *l, fby__flight *f);

@@ -97,7 +97,7 @@ typedef struct fby__block_cost {
     size_t bytes, load_bytes; /* slabs of all that its samples need; while it is loaded */
 } fby__block_cost;
 
-/** Of a source's blocks together. */
+/** Costs of a source's blocks together. */
 typedef struct fby__block_costs {
     uint64_t rows, bytes;
     uint64_t largest, largest_load, moment; /* bytes, load_bytes, and of one block by how much those are more */
@@ -310,7 +310,7 @@ typedef struct fby__loader_sources {
     uint32_t n;
 } fby__loader_sources;
 
-/** Of what a budget has beyond the minimum: memory_shares.c. */
+/** How what a budget has beyond the minimum is shared: memory_shares.c. */
 typedef struct fby__shares {
     uint64_t store_bytes;  /* decoded chunks that reach beyond their block */
     uint64_t depth_bytes;  /* batches in flight beyond two, with the values of samples that differ in length */

@@ -10,8 +10,8 @@
  *   few rows                   all       spans, then panels of the rows in them; those of first rows a row a sample
  *   first rows    the others   theirs    theirs, a row a sample
  *
- * All sizes are reserved before the block is read. Panels of few rows hold spans of rows; which, lies before them in the same memory. Of first
- * rows the sample's number says where: but of spans of keys, which are not one span of samples, they are kept as others are.
+ * All sizes are reserved before the block is read. Panels of few rows hold spans of rows; which, lies before them in the same memory. The
+ * sample's number says where its first row is: but with spans of keys, which are not one span of samples, they are kept as others are.
  */
 #include "loader/internal.h"
 

@@ -132,7 +132,7 @@ static fby_limit limit_of_loader(const fby_report *r, const fby__usage *u, doubl
     return FBY_LIMIT_BALANCED;
 }
 
-/* Of all time, where first batches come late for the same reason as all others; else of the steady state. */
+/* The share of time spent waiting: of all time where first batches come late for the same reason as all others, else of the steady state. */
 static double waiting(const fby_report *r, const fby__usage *u)
 {
     return r->epochs_begun > 1 && is_saturated(u) ? u->first + (1 - u->first) * u->wait : u->wait;

@@ -60,7 +60,7 @@ static fby_status read_plan(const fby__pack *p, const char *path, fby__buf *out,
     return status;
 }
 
-/* The first line in which both differ, of each of them. */
+/* The first line in which the two texts differ, in each. */
 static void first_difference(const char *a, const char *b, const char **out_a, const char **out_b)
 {
     const char *line_a = a, *line_b = b;

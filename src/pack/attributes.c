@@ -4,7 +4,7 @@
  *
  * Left out is what does not hold of the pack: how values were encoded, where they are written decoded, and types of Arrow extensions, which are
  * written as what they are stored as; which data sets belong together, which program wrote the file, what a pack says of its own source, lists of
- * columns where the pack has others, and what is of the first of several files alone. Of samples, whose outputs are made anew, nothing holds.
+ * columns where the pack has others, and what is of the first of several files alone. For samples, whose outputs are made anew, nothing holds.
  *
  * The files of the source are read by whoever makes the plan, which keeps what was found; other tasks have it from there.
  */
@@ -99,7 +99,7 @@ static fby_status compare_columns(said_by *s, const fby_object *root, fby_error 
     return FBY_OK;
 }
 
-/* Of the file, not of a column. */
+/* An attribute of the file, not of a column. */
 static bool is_out_of_date(const said_by *s, const fby_attribute *a)
 {
     return (!s->same_columns && lists_columns(a)) || (fby__dataset_file_count(s->p->ds) > 1 && IS_ONE_OF(a->name, OF_A_FILE));
@@ -176,7 +176,7 @@ static fby_status add_object(const said_by *s, const fby_object *o, const struct
     return FBY_OK;
 }
 
-/* Of one column: what the file says of it, and of the fields inside of it. */
+/* What the file says about one column and the fields inside of it. */
 typedef struct column_said {
     const said_by *s;
     const fby_contents *c;

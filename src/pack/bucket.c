@@ -16,7 +16,7 @@
 #define NOWHERE UINT32_MAX
 #define HEAD_BYTES (3 * sizeof(uint64_t)) /* of a segment: rows, nodes, buffers */
 
-/* Of the bucket in a scatter file. */
+/* A segment of the bucket, and the scatter file that has it. */
 typedef struct found_segment {
     uint32_t scatter;
     fby__pack_segment segment;

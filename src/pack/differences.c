@@ -1,10 +1,10 @@
 /*
- * Where files of the source do not say the same of themselves and of their columns: a pack says what all of them do, and a note names the rest,
+ * Where files of the source do not say the same about themselves and their columns: a pack says what all of them do, and a note names the rest,
  * and what no pack can say.
  *
  * Two kinds of differences are errors, because one column would hold numbers that mean two things: other units or another calendar, and, where
  * numbers are packed as they are stored, another scale or fill value, or none. A file that states no units leaves open what its numbers are:
- * the pack does, too. Whether two units mean the same (degC, celsius) is not known here: who knows says that the first file's hold of all.
+ * the pack does, too. Whether two units mean the same (degC, celsius) is not known here: whoever knows says that the first file's hold for all.
  *
  * Files are compared with the first one, whose attributes are those that may stay. What it does not say is kept beside them, with the first
  * file that says it: that is what others are compared with then. So it does not matter in which order they come.
@@ -125,7 +125,7 @@ static fby_status fail_differs(const fby__pack *p, const attribute *a, const att
                      encoding && fby__dataset_stored_values(p->ds) ? "; or open the source without stored_values" : "");
 }
 
-/* Of a list by field, the range of one. */
+/* The range of one field in a list by field. */
 static size_t end_of_field(const fby__pack_attributes *all, size_t begin, int64_t field)
 {
     while (begin < all->n && all->list[begin].field <= field)

@@ -27,7 +27,7 @@ static bool path_in(const char *folder, const char *name, char out[PATH_MAX])
     return n > 0 && n < PATH_MAX;
 }
 
-/* Of a name, whatever it is of; a link is not followed. */
+/* Stats whatever has the name; a link is not followed. */
 static bool look_at(const char *folder, const char *name, struct stat *out)
 {
     char path[PATH_MAX];
@@ -145,7 +145,7 @@ void fby__pack_folder_tidy(const fby__pack *p)
 
 /* ---- begin ---- */
 
-/* Of files [first, last)? Names sort as files are numbered: keys.h. */
+/* Is it the name of one of files [first, last)? Names sort as files are numbered: keys.h. */
 static bool is_file_name(const fby__pack *p, uint64_t first, uint64_t last, const char *name)
 {
     while (first < last) {

@@ -126,7 +126,7 @@ static fby_status encode(const fby__pack *p, const struct ArrowArray *block, uin
     return FBY_OK;
 }
 
-/* Of all files, as they are cut. */
+/* Bytes of all files, as they are cut. */
 static double all_bytes(const fby__pack *p, const costs *c)
 {
     double sum = 0;

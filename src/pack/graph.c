@@ -239,7 +239,7 @@ static bool is_worth_listing(const fby__pack *p, uint64_t bytes)
     return names <= 1000 || names <= bytes / 4096;
 }
 
-/* Of runs of this task that were killed: each may be as large as what the task writes. */
+/* Removes what killed runs of this task left: each file may be as large as what the task writes. */
 static fby_status remove_left(const fby__pack *p, fby_pack_phase phase, uint64_t k, fby_error *err)
 {
     uint64_t first, last;
@@ -311,7 +311,7 @@ static fby_status run_locked(fby__pack *p, fby_pack_phase phase, uint64_t k, fby
     return fby__pack_crew_run(p, phase == FBY_PACK_SCATTER ? &fby__pack_scatter_phase : &fby__pack_write_phase, k, k + 1, err);
 }
 
-/* What one that is finished already says of it. */
+/* What a task that was finished already reports. */
 static fby_status done_before(fby__pack *p, fby_pack_phase phase)
 {
     p->resumed = true;

@@ -1,7 +1,7 @@
 /*
  * What is packed: the rows of a data set, block after block, or the samples of a pipeline, as a loader delivers them in file order.
  *
- * Of a pipeline, a block is a batch of the loader: so many samples that neighbours are decoded together. A batch is known by its number alone, so
+ * For a pipeline, a block is a batch of the loader: so many samples that neighbours are decoded together. A batch is known by its number alone, so
  * that a task begins where it likes. What an output is decides its column: a number a sample is a number, an array a fixed-size list an axis, what
  * varies in length a list, text a string.
  */
@@ -258,7 +258,7 @@ static fby_status read_batch(fby__pack_reader *r, uint32_t block, struct ArrowSc
     return status;
 }
 
-/* Of text whether it is text is what the loader says, whatever the first batch holds. */
+/* Whether an output is text is what the loader says, whatever the first batch holds. */
 static fby_status settle_texts(fby__pack_reader *r, fby_error *err)
 {
     for (size_t i = 0; i < fby_loader_output_count(r->loader); i++) {

@@ -35,7 +35,7 @@ typedef struct fby__pack_reader fby__pack_reader;
 
 /** memory_bytes: what reading may hold, beside what it has handed over. FBY_E_BUDGET: with the memory of the pack that would do. */
 fby_status fby__pack_reader_open(const struct fby__pack *p, uint64_t memory_bytes, fby__pack_reader **out, fby_error *err);
-/** Of n columns of a data set, in file order, with memory that is the reader's alone. The names are borrowed for the call. */
+/** Reads n columns of a data set, in file order, with memory that is the reader's alone. The names are borrowed for the call. */
 fby_status fby__pack_reader_open_rows(fby_dataset *ds, const char *const *columns, size_t n, uint64_t memory_bytes, fby__pack_reader **out,
                                       fby_error *err);
 void fby__pack_reader_close(fby__pack_reader *r); /* NULL is fine */

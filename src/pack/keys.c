@@ -312,7 +312,7 @@ static fby_status keep_counts(const scan *s, fby_error *err)
     return FBY_OK;
 }
 
-/* Of rows the key alone is read; what a pipeline gives is made with all that it has. */
+/* From rows the key alone is read; a pipeline makes all of its outputs. */
 static fby_status scan_source(fby__pack *p, fby__pack_keys *k, fby_error *err)
 {
     scan s = {.p = p, .keys = k};

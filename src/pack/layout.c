@@ -20,7 +20,7 @@
 #define FILE_CHUNKS UINT64_C(32768)           /* of a Parquet file: all that its footer says of them is kept until it is written */
 #define CHUNK_BYTES UINT64_C(256)             /* which is about so much of each; the footer's text and how buffers grow included */
 #define METADATA_BYTES ((uint64_t)16 << 20)   /* that files in the making may have beside a quarter of the memory */
-#define LEAST_ROOM_BYTES ((uint64_t)16 << 20) /* of a bucket: below it a thread less has more of it */
+#define LEAST_ROOM_BYTES ((uint64_t)16 << 20) /* of a bucket: rather than have less, fewer threads run */
 #define LEAST_MEMORY_BYTES ((uint64_t)16 << 20)
 #define TASK_MEMORY_BYTES ((uint64_t)4 << 30) /* of a task, if nothing is said: the same on every machine */
 #define MAX_FILES UINT64_C(10000000)
@@ -87,7 +87,7 @@ static uint64_t default_rows_per_file(const fby__pack *p, double row_bytes, uint
     return batch_rows * (chunks ? fby__max_u64(1, fby__min_u64(batches, FILE_CHUNKS / chunks)) : batches);
 }
 
-/* Of rows of so many bytes. */
+/* For rows of so many bytes. */
 static void choose_sizes(const fby__pack *p, double row_bytes, uint64_t *batch_rows, uint64_t *rows_per_file)
 {
     const fby_pack_opts *o = p->o;
@@ -188,7 +188,7 @@ static fby_status leave_room_for_buckets(fby__pack *p, const fby__pack_reader *r
     return refuse(p, reader, what, err);
 }
 
-/* Of a key, its values are known by now. */
+/* If there is a key, its values are known by now. */
 static fby_status count_files(fby__pack *p, fby_error *err)
 {
     p->n_files = p->rows ? fby__div_up_u64(p->rows, p->rows_per_file) : 1; /* without rows, a file that has the columns */
@@ -241,7 +241,7 @@ static fby_status choose_memory(fby__pack *p, fby_error *err)
 
 /* ---- tasks ---- */
 
-/* Those of buckets in which a file begins: of a key with few values there are fewer than buckets. */
+/* Only buckets in which a file begins have a write task: with a key of few values those are not all. */
 static void list_writes(fby__pack *p)
 {
     uint64_t first = 0;

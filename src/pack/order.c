@@ -47,7 +47,7 @@ double fby__pack_buckets_for(uint64_t rows, double row_bytes, uint64_t task_byte
     return n > most ? n : most;
 }
 
-/* Of the formula above, but for the bucket that it adds and one for what numbers lose. */
+/* Inverts the formula above: less the bucket that it adds, and one for what rounding loses. */
 double fby__pack_task_bytes_for(uint64_t rows, double row_bytes) { return 2 * bucket_bytes(rows, row_bytes) / (FBY__PACK_BUCKETS - 2); }
 
 double fby__pack_scatters_for(uint64_t rows, double row_bytes, uint64_t task_bytes)

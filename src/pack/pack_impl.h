@@ -81,7 +81,7 @@ typedef struct fby__pack_attributes {
     fby__write_attribute *list;
     size_t n, cap;
     fby__arena memory;                       /* what the list points to */
-    char note[600];                          /* what was left out; "" = nothing. Of one file, what it could not even say */
+    char note[600];                          /* what was left out; "" = nothing. For one file, what it could not even say */
     struct fby__pack_comparison *comparison; /* borrowed, while files are compared: differences.c */
 } fby__pack_attributes;
 
@@ -204,7 +204,7 @@ static inline fby__write_options fby__pack_write_options(const fby__pack *p, con
  * mean one thing in a file and another in the next.
  */
 fby_status fby__pack_attributes_find(fby__pack *p, fby_error *err);
-/** Of one file, as far as they still hold of the pack; behind what *out has. */
+/** Attributes of one file that still hold for the pack, added behind what *out has. */
 fby_status fby__pack_attributes_of_file(const fby__pack *p, uint32_t file, fby__pack_attributes *out, fby_error *err);
 /** For the plan's file, with their number of bytes before them. */
 fby_status fby__pack_attributes_put(const fby__pack *p, fby__buf *out, fby_error *err);
@@ -220,7 +220,7 @@ bool fby__pack_is_encoding(const char *name);
 
 /* ---- differences.c ---- */
 
-/** Of what the first file says, in p->attributes, only what can be written and all others say too stays. The errors of fby__pack_attributes_find. */
+/** Drops from p->attributes, the first file's, what cannot be written or not all others say too. The errors of fby__pack_attributes_find. */
 fby_status fby__pack_differences_drop(fby__pack *p, fby_error *err);
 
 /* ---- folder.c ---- */
@@ -284,7 +284,7 @@ typedef enum fby__pack_hold {
     FBY__PACK_TOGETHER, /* beside others that hold it so */
     FBY__PACK_LAST      /* alone, when all others have ended: waits */
 } fby__pack_hold;
-/** Of the work folder, until p->lock is closed. */
+/** Holds the work folder until p->lock is closed. */
 fby_status fby__pack_lock(fby__pack *p, fby__pack_hold hold, fby_error *err);
 
 /* ---- out.c ---- */
@@ -330,7 +330,7 @@ static inline void fby__pack_count(fby__pack *p, uint64_t rows) { atomic_fetch_a
 
 /* ---- scatter.c ---- */
 
-/** Of a bucket in a scatter file. */
+/** A bucket's rows of one round in a scatter file. */
 typedef struct fby__pack_segment {
     uint64_t at, bytes, rows; /* in the file */
     fby__hash128 hash;

@@ -210,7 +210,7 @@ static fby_status write_segment(stage *s, uint32_t bucket, const struct ArrowArr
 }
 
 /*
- * Of many buckets at once, column by column: a column of what is staged stays in the core's caches while its values go to all of them. Bucket by
+ * Writes many buckets at once, column by column: a column of what is staged stays in the core's caches while its values go to all of them. Bucket by
  * bucket, every value would be fetched with a line of its neighbours, and these again for the other buckets.
  */
 static fby_status write_buckets(stage *s, uint32_t first, uint32_t end, fby__pack_out *out, fby_error *err)

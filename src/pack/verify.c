@@ -164,7 +164,7 @@ static fby_status add_block(const struct ArrowSchema *schema, const struct Arrow
 
 /* ---- data sets ---- */
 
-/* Of blocks [first, last) of the reader. */
+/* Sums the rows of blocks [first, last) of the reader. */
 static fby_status sum_rows(fby__pack *p, fby__pack_reader *reader, uint32_t first, uint32_t last, fby__hash128 *out, fby_error *err)
 {
     fby_status status = FBY_OK;
@@ -222,7 +222,7 @@ typedef struct verifier {
     bool lacks_memory;
 } verifier;
 
-/* Of a range of the source's blocks, the one that a scatter task has. */
+/* Sums the range of the source's blocks that scatter task k has. */
 static fby_status sum_source(verifier *v, uint64_t k, fby__pack_sum *sum, fby_error *err)
 {
     fby__pack *p = v->p;
@@ -255,7 +255,7 @@ static fby_status sum_files(verifier *v, uint64_t first, uint64_t last, fby__pac
     return status;
 }
 
-/* Of a range of the pack's files. */
+/* Sums the range of the pack's files that verify task k has. */
 static fby_status sum_pack(verifier *v, uint64_t k, fby__pack_sum *sum, fby_error *err)
 {
     const uint64_t at_once = fby__pack_files_at_once(v->p);

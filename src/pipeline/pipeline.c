@@ -138,8 +138,8 @@ static const char *option_like(fby_option_set set, const char *key, bool exactly
 }
 
 /*
- * What stands beside the sections and is none: a section misspelt is left to read_map(), which names the nearest; of a key of a section the
- * section is named, and of one misspelt the key too.
+ * What stands beside the sections and is none: a section misspelt is left to read_map(), which names the nearest; for a key of a section the
+ * section is named, and for a misspelt one the key too.
  */
 static fby_status check_level(const fby__reading *r, const fby_node *root)
 {

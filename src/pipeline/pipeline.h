@@ -1,4 +1,4 @@
-/* Of pipelines, what other modules use. */
+/* What other modules use of pipelines. */
 #ifndef FBY_PIPELINE_PIPELINE_H
 #define FBY_PIPELINE_PIPELINE_H
 

@@ -20,7 +20,7 @@
 #include <unistd.h>
 #include <yaml.h>
 
-/* A node and what only reading needs of it: how much it is once aliases are followed. */
+/* A node, and what only reading needs: how much it is once aliases are followed. */
 typedef struct counted_node {
     fby_node node; /* first: a counted_node is found from its node */
     uint32_t weight, height;

@@ -446,7 +446,7 @@ uint64_t fby__mix_epoch_bytes(const fby__plan *plan)
     return bytes;
 }
 
-/* Of each pass a source's blocks, cut at other places. */
+/* Each pass has its source's blocks, cut elsewhere. */
 uint64_t fby__mix_item_limit(const fby__plan *plan)
 {
     uint64_t n = 0;

@@ -55,7 +55,7 @@ static uint64_t floor_sum(uint64_t n, uint64_t step, u128 b)
     return sum;
 }
 
-/* Of the first n slots of a stream, those below `upto` on the circle: floor(y) - floor(y - upto) is 1 there and else 0. */
+/* How many of the first n slots of a stream lie below `upto` on the circle: floor(y) - floor(y - upto) is 1 there and else 0. */
 static uint64_t slots_below(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint64_t n, u128 upto)
 {
     if (upto >= CIRCLE)
@@ -145,7 +145,7 @@ void fby__mix_walk_to(const fby__mix_deal *deal, uint32_t streams, uint32_t stre
         fill_up(deal, streams, stream, n, out);
 }
 
-/* Of the first n slots of a stream, those on the arc of a source. */
+/* How many of the first n slots of a stream lie on the arc of a source; *out_before: on the arcs before it. */
 static uint64_t arc_slots(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint32_t source, uint64_t n, uint64_t *out_before)
 {
     *out_before = source ? slots_below(deal, streams, stream, n, deal->upto[source - 1]) : 0;

@@ -4,7 +4,7 @@
  *   source i    pass 0: an order of all its samples, in S streams │ pass 1: another one │ …
  *   stream s    positions of pass 0, then those of pass 1, …: the source's slots of the mixture's stream s, in order
  *
- * Passes are epochs of the source's own plan, cut so that each stream has as many samples as it has slots. Of the last pass a stream may have
+ * Passes are epochs of the source's own plan, cut so that each stream has as many samples as it has slots. The last pass may give a stream
  * more than it needs: those samples do not come. The mixture's phases are those of the passes, with the batches that take from them.
  *
  * Of a batch, a stream's slots are grouped by source, so that a piece has several samples; with shuffle NONE, where a rank has slots of one
@@ -47,8 +47,8 @@ void fby__mix_epoch_destroy(fby__mix_epoch *mix)
 /* ---- passes ---- */
 
 /*
- * Where a pass's streams are cut. Of the source's slots before each stream, passes take their parts in turn: of what those before it left,
- * a pass has as much as it has of the whole. What the last one has too many of, every stream has its share of behind what it needs.
+ * Where a pass's streams are cut. Passes take their parts of the source's slots before each stream in turn: a pass has the same share of
+ * what those before it left there as of all that they left. Samples that the last pass has too many go to all streams alike, behind what each needs.
  */
 typedef struct cuts {
     uint64_t *left;           /* streams + 1: of the source's slots before each stream, those that the passes before this one left; owned */
@@ -213,7 +213,7 @@ static int compare_listed(const void *pa, const void *pb)
     return a->own < b->own ? -1 : a->own > b->own;
 }
 
-/* Which pass has the last slots of a source in the rank's stream s: what fills the last batch up is repeated of it. */
+/* Which pass has the last slots of a source in the rank's stream s: its samples are repeated to fill up the last batch. */
 static uint32_t last_pass_of(const fby__mix_epoch *mix, uint32_t source, uint32_t s)
 {
     uint32_t p = mix->first_pass[source + 1] - 1;
@@ -262,7 +262,7 @@ uint64_t fby__mix_making_bytes(const fby__plan *plan)
     return fby__max_u64(order, list);
 }
 
-/* Those of a source in the rank's stream s, in order, so that each is looked for from the one before it on. */
+/* Lists a source's phases in the rank's stream s, in order: the batches of each are looked for from those of the one before on. */
 static void list_source(fby__epoch *epoch, uint32_t source, uint32_t s, listed *list)
 {
     fby__mix_epoch *mix = epoch->mix;

@@ -59,7 +59,7 @@ typedef struct fby__mix_walk {
 /** The batches that a phase reaches into, from its first one on. */
 typedef struct fby__mix_reach {
     uint32_t n;
-    uint64_t *begin; /* n + 1: slots that the source has in the stream before each of them */
+    uint64_t *begin; /* n + 1: slots that the source has in the stream before each batch */
     uint32_t *slot;  /* n: of the batch, where its slots begin */
 } fby__mix_reach;
 
@@ -89,7 +89,7 @@ typedef struct fby__mix_epoch fby__mix_epoch;
 void fby__mix_destroy(fby__mix *mix); /* NULL is fine */
 /** Samples of an epoch, over all ranks; tail DROP aside. */
 fby_status fby__mix_length(const fby__plan *plan, uint64_t epoch, uint64_t *out, fby_error *err);
-/** Of n slots, how many each source has: to the nearest, Σ = n, and never fewer of more slots. */
+/** How many of n slots each source has: to the nearest, Σ = n, and never fewer when n grows. */
 void fby__mix_apportion(fby__mix_weights w, uint32_t n_sources, uint64_t n, uint64_t *out);
 fby__mix_weights fby__mix_weights_of(const fby__mix *mix, uint64_t epoch);
 uint64_t fby__mix_item_limit(const fby__plan *plan);
@@ -100,12 +100,12 @@ uint64_t fby__mix_reads_of(const fby__plan *plan, uint32_t block);
 
 /** Slots of each source among the first n of a stream; beyond the stream's end, as they are filled up. out: deal->n of them. */
 void fby__mix_slots(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint64_t n, uint64_t *out);
-/** The same of one source. */
+/** The same for one source. */
 uint64_t fby__mix_slots_of(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint32_t source, uint64_t n);
 fby_status fby__mix_deal_init(const fby__plan *plan, uint64_t epoch, fby__mix_deal *out, fby_error *err);
 void fby__mix_deal_fini(fby__mix_deal *deal);
 
-/** The same of slots in rising order, which is faster; it may go back, too. */
+/** The same for slots in rising order, which is faster; it may go back, too. */
 void fby__mix_walk_to(const fby__mix_deal *deal, uint32_t streams, uint32_t stream, uint64_t n, fby__mix_walk *w, uint64_t *out);
 
 /* ---- mix_destinations.c ---- */

@@ -174,7 +174,7 @@ static uniform draw_at_random(const fby__plan *plan, const uint64_t *counts, dou
     return u;
 }
 
-/* Of a mixture, each source's part of the batch is drawn from the source. */
+/* In a mixture, each source's part of the batch is drawn from the source. */
 static void uniform_mixing(const fby__epoch *epoch, uint64_t batch, fby__mixing *out)
 {
     const fby__plan *plan = epoch->plan;

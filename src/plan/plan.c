@@ -215,7 +215,7 @@ static fby_status bound_parts(fby__plan *plan, fby_error *err)
         plan->part_most += samples[plan->n_units - 1 - f];
     for (uint32_t f = 0; f < least; f++)
         plan->part_least += samples[f];
-    uint64_t *items = samples; /* the same of them: spans of keys, blocks of files */
+    uint64_t *items = samples; /* the array again, for the items of a unit: spans of a key, blocks of a file */
     for (uint32_t k = 0; k < plan->n_units; k++)
         items[k] = plan->units[k].end - plan->units[k].first;
     const fby_status status = fby__sort(items, plan->n_units, sizeof *items, fby__compare_u64, err);
@@ -358,8 +358,8 @@ void fby__plan_share_streams(fby__plan *plan, const fby__plan_opts *o)
 }
 
 /*
- * Of this rank, in any epoch. The streams of a mixture's source differ by more than a sample: a source's turns come a golden ratio apart, which for
- * some numbers of streams goes round slowly.
+ * The most samples of this rank in any epoch. The streams of a mixture's source differ by more than a sample: a source's turns come a golden
+ * ratio apart, which for some numbers of streams goes round slowly.
  */
 static uint64_t own_samples(const fby__plan *plan)
 {
@@ -523,14 +523,14 @@ uint64_t fby__plan_reads_of(const fby__plan *plan, uint32_t block)
 }
 uint64_t fby__plan_item_limit(const fby__plan *plan) { return plan->mix ? fby__mix_item_limit(plan) : plan->n_slices + plan->streams; }
 
-/* Of an epoch, at most. */
+/* The most that an epoch has. */
 typedef struct sizes {
     uint64_t items, phases, batches; /* batches by rows, else 0 */
 } sizes;
 
 /*
- * Of n streams. The first phases are small (FBY__PLAN_GROWTH_STEPS), and the one after them is shorter; of the others two in a row have more samples
- * than one may have, or they are cut at equal distances.
+ * The most phases of n streams. The first ones are small (FBY__PLAN_GROWTH_STEPS), and the one after them is shorter; any two others in a row have
+ * more samples than one may have, or they are cut at equal distances.
  */
 static uint64_t phases_of(const fby__plan *plan, uint64_t n, uint64_t items)
 {

@@ -348,7 +348,7 @@ bool fby__plan_has_destinations(const fby__plan *plan);
 uint64_t fby__plan_epoch_bytes(const fby__plan *plan);
 /**
  * And while one is made, beside another such order: the blocks of all ranks; the orders of all of them for batches by rows, which are counted on
- * every rank; of a mixture, the list of the phases of all passes.
+ * every rank; for a mixture, the list of the phases of all passes.
  */
 uint64_t fby__plan_making_bytes(const fby__plan *plan);
 /** The most batches that a phase of any epoch reaches into, where epochs have destinations. */
@@ -364,7 +364,7 @@ typedef struct fby__mixing {
     uint64_t batches_sampled;
 } fby__mixing;
 
-/** The same of one source of a mixture; without one, of all. */
+/** The same for one source of a mixture; without a mixture, for all samples. */
 typedef struct fby__source_mixing {
     double samples, files; /* of a batch, on average */
     double padding;
@@ -379,7 +379,7 @@ typedef struct fby__padding {
  * Measured on up to max_batches batches of the epoch, evenly spread (deterministic); uniform values in closed form or sampled. Padding is
  * that of all `paddings` together; without any, that of padding to the longest of each batch.
  *
- * @out_sources  [out] NULL, or of each source: fby__plan_sources(plan) of them.
+ * @out_sources  [out] NULL, or one for each source: fby__plan_sources(plan).
  */
 fby_status fby__plan_mixing(const fby__epoch *epoch, uint64_t max_batches, const fby__padding *paddings, uint32_t n_paddings,
                             fby__mixing *out, fby__source_mixing *out_sources, fby_error *err);

@@ -81,10 +81,10 @@ struct fby__plan {
     struct fby__mix *mix; /* owned: of a mixture; else NULL */
 };
 
-/** Of an epoch, whatever it has: itself, and what stands in front of its arrays. */
+/** Bytes of an epoch, whatever it has: itself, and what stands in front of its arrays. */
 #define FBY__PLAN_EPOCH_BYTES (sizeof(fby__epoch) + 512)
 
-/** Of a slice, while slices are put in order. */
+/** Bytes of a slice, while slices are put in order. */
 #define FBY__PLAN_ORDERED_BYTES (sizeof(uint64_t) + sizeof(fby__plan_item))
 
 /** Where stream s begins in the order of n samples; s = S gives n. */

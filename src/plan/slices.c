@@ -43,7 +43,7 @@ typedef struct shares {
     double total;
 } shares;
 
-/* Of parts, as many files as the smallest has, from small to large as all files are. */
+/* With parts, as many files as the smallest part has, from small to large as all files are. */
 static fby_status take_shares(const fby__plan *plan, shares *out, fby_error *err)
 {
     uint64_t *samples = fby__calloc(plan->n_files, sizeof *samples);

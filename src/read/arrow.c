@@ -205,7 +205,7 @@ typedef struct need {
     bool is_shared;                          /* chunks are kept for other blocks */
 } need;
 
-/* Of a value in an array; 0: of text, which may have any number. */
+/* Bytes of a value in an array; 0 for text, which may have any number. */
 static uint32_t value_bytes(const fby_field *f)
 {
     switch (f->kind) {
@@ -261,7 +261,7 @@ static double block_bytes(const stream *s, uint32_t b, double *row_bytes)
     return sum.is_shared ? all + fmin(all / 3, STORE_BYTES) : all;
 }
 
-/* Of the blocks that are largest in the file and in rows, and of the one at hand. */
+/* Estimates from the blocks that are largest in the file and in rows, and from the one at hand. */
 static estimate make_estimate(const stream *s)
 {
     const fby__block *all = fby__dataset_block(s->ds, 0), *stored = all, *rows = all;

@@ -16,7 +16,7 @@ typedef struct fby__arrow_reader fby__arrow_reader;
  */
 fby_status fby__arrow_reader_open(fby_dataset *ds, const char *const *columns, size_t n, uint64_t memory_bytes, fby__arrow_reader **out,
                                   fby_error *err);
-/** Of every block. Borrowed. */
+/** The schema of every block. Borrowed. */
 const struct ArrowSchema *fby__arrow_reader_schema(const fby__arrow_reader *reader);
 /** A struct array, the caller's. Blocks on I/O and decoding. */
 fby_status fby__arrow_reader_block(fby__arrow_reader *reader, uint32_t block, struct ArrowArray *out, fby_error *err);

@@ -1,5 +1,5 @@
 /*
- * What of a block is read, and to where: the ranges that were located become requests, of an engine or of this thread.
+ * Which parts of a block are read, and to where: the ranges that were located become requests, of an engine or of this thread.
  *
  *   rows as stored     straight into the panel that wants those very bytes: nothing is copied and nothing decoded
  *   all other ranges   merged where they are close, into one buffer; the engine that maps files takes them one by one

@@ -1,7 +1,7 @@
 /*
  * Reading a few columns of a data set once, by several threads: what scans for series and groups, selections and index tables are made of.
  *
- * Blocks are taken by threads one after the other, each on its own, at most a million rows at once. Of those every column is decoded
+ * Blocks are taken by threads one after the other, each on its own, at most a million rows at once. Their columns are decoded
  * and handed over in turn; only one panel a thread is alive at a time. What hooks allocate counts in the same
  * account until the scan ends.
  */

@@ -499,7 +499,7 @@ void fby__samples_range(const fby_samples *s, uint32_t block, uint64_t lo, uint6
     *out_end = row + rows;
 }
 
-/* Of all the windows of a view, the starts lie in runs: rows of a run at once, when its windows touch. */
+/* The starts of a view's windows lie in runs: the rows of a whole run at once, when its windows touch. */
 static uint64_t rows_of_run(const fby_samples *s, uint32_t block, uint64_t lo, uint64_t hi, uint64_t gap, uint64_t *out_begin,
                             uint64_t *out_end)
 {

@@ -47,13 +47,13 @@ typedef struct fby__group_table {
     bool by_position;          /* the file is given by its place, not by its name */
 } fby__group_table;
 
-/** What missing values cost, of windows: all that there would be without, how many of them are left out, and the files that have none left. */
+/** Windows lost to missing values: all that there would be without, how many of them are left out, and the files that have none left. */
 typedef struct fby__dropped {
     uint64_t all, out;
     uint32_t files, first_file;
 } fby__dropped;
 
-/** Of the runs with one key at the beginning of the blocks: their rows, and how many have a key that an earlier run of the block has. */
+/** The first runs of the blocks, each of one key: their rows, and how many have a key that an earlier run of the block has. */
 typedef struct fby__scattered {
     uint64_t runs, rows, again;
 } fby__scattered;

@@ -1,5 +1,5 @@
 /*
- * Do the rows of one key lie together? A group, and a series, is a run of rows with one key: of data that are not sorted by it every row or so is a
+ * Do the rows of one key lie together? A group, and a series, is a run of rows with one key: in data that are not sorted by it every row or so is a
  * run of its own, which is seldom meant. The first runs of every block are looked at.
  */
 #include "samples/samples_impl.h"

@@ -89,7 +89,7 @@ static fby_status check_kind(const fby__splitting *p, fby_error *err)
 
 /* ---- files and series ---- */
 
-/* Of the files of s, shuffled, those of a split. */
+/* Chooses a split's files from those of s, shuffled. */
 static fby_status choose_files(const fby__splitting *p, size_t split, bool *in, fby_error *err)
 {
     const fby_samples *s = p->s;

@@ -81,7 +81,7 @@ static uint64_t first_group(const comparison *c, uint64_t row)
     return lo;
 }
 
-/* Of a block, from the first row to the last one that begins or ends a group. */
+/* A block's rows from the first to the last that begins or ends a group. */
 static bool wanted_rows(void *user, uint32_t number, uint64_t *out_begin, uint64_t *out_end)
 {
     const comparison *c = user;

@@ -29,7 +29,7 @@ static fby_status choose_some(fby__sample_counts *c, const fby_samples *s, uint6
     return FBY_OK;
 }
 
-/* Of the block in which they end, what it has of them: the rest of it may be far larger. */
+/* In the block where they end, only those that are chosen are counted: the rest of it may be far larger. */
 static fby_status choose_first(fby__sample_counts *c, const fby_samples *s, uint64_t wanted, fby_error *err)
 {
     for (uint32_t b = 0; b < fby__dataset_block_count(s->base->ds); b++) {

@@ -52,7 +52,7 @@ fby_status fby__sample_counts_init(fby__sample_counts *c, const fby_samples *s, 
 void fby__sample_counts_fini(fby__sample_counts *c);
 /** Sample i of block b is to come so often; one that is not put is left out. Any thread. FBY_E_NOMEM. */
 fby_status fby__sample_counts_put(fby__sample_counts *c, uint32_t b, uint64_t i, uint16_t count, fby_error *err);
-/** All of block b has been put. Of each block that has samples, before they are chosen. */
+/** All of block b has been put. For each block that has samples, before they are chosen. */
 fby_status fby__sample_counts_close(fby__sample_counts *c, uint32_t b, fby_error *err);
 /** The samples as often as counted. FBY_E_ARG when that is none at all: `what` says of what, and `why`, behind it, why or what to do. */
 fby_status fby__sample_counts_choose(fby__sample_counts *c, const char *what, const char *why, fby_samples **out, fby_error *err);

@@ -65,7 +65,7 @@ static fby_status find_shares(const fby_mix *mix, fitted_source *sources, fby_er
     return FBY_OK;
 }
 
-/* Of one of the samples, over those that all of them consist of. */
+/* Rows of one sample, over the rows that all samples consist of: r(i) / R(i). */
 static fby_status rows_of(const fby_samples *samples, double *out, fby_error *err)
 {
     const fby_dataset *ds = fby__samples_dataset(samples);

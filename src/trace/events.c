@@ -46,7 +46,7 @@ static struct {
     uint64_t begun_ns;
 } registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Of the recording that runs or was last: its number, events a thread, process. Written before events_on is set. */
+/* The recording that runs or was last: its number, events a thread, process. Written before events_on is set. */
 static _Atomic uint64_t recording, recording_room;
 static _Atomic long recording_pid;
 

@@ -179,7 +179,7 @@ static fby_status copy_steps(const crop *c, uint8_t *to, size_t to_stride, fby_d
     return FBY_OK;
 }
 
-/* Missing values of dtypes that have no NaN; v has flags for these alone. Of an array there is one for all of it. */
+/* Missing values of dtypes that have no NaN; v has flags for these alone, and one for the whole of an array. */
 static fby_status check_missing(const crop *c, const fby__make_view *v, uint64_t sample, uint64_t begin, fby_error *err)
 {
     for (uint64_t k = 0; v->valid && k < (c->of_rows ? c->length : 1); k++)

@@ -224,7 +224,7 @@ static inline __attribute__((always_inline)) void find_extremes(const fby__group
                 out[g->group[i]] = value[g->row[i]];
 }
 
-/* What of a feature is one number a subgroup: to out, one each; other is room for as many. */
+/* Values of a feature that are one number a subgroup: to out, one each; other is room for as many. */
 static void find_aggregate(const fby__group_rows *g, fby_channel_value what, const double *value, double *out, double *other)
 {
     const uint32_t n_groups = g->n_groups;
@@ -302,7 +302,7 @@ static inline __attribute__((always_inline)) void put_channels(const fby__group_
     }
 }
 
-/* All of it the pad, then positions. */
+/* Fills all with the pad, then puts positions. */
 static inline __attribute__((always_inline)) fby_status put_positions(const fby__group_channels *p, const fby__group_rows *g, uint8_t *out,
                                                                       bool is_float32, fby_error *err)
 {
@@ -407,7 +407,7 @@ static fby_status group_sample(const fby__group_channels *p, fby__make_job *job,
 
 /*
  * In a shuffled epoch the rows of the next sample can lie anywhere in memory. Columns of one panel lie in the same rows, which are fetched
- * once; of rows longer than a line most would not be read.
+ * once, unless they are longer than a line: most of them would not be read.
  */
 static void fetch_ahead(const fby__group_channels *p, const fby__make_job *job, uint64_t sample)
 {

@@ -223,7 +223,7 @@ static fby_status look_up_rows(const lookup_state *s, const fby__make_view *v, u
     return FBY_OK;
 }
 
-/* Of several columns. */
+/* For a key of several columns. */
 static fby_status look_up_keys(const lookup_state *s, const fby__make_view *views, uint64_t sample, uint64_t n_rows, uint8_t *dst,
                                fby_error *err)
 {
@@ -512,7 +512,7 @@ static fby_status standardize_rows(const standardize_state *s, const fby__make_j
     return FBY_OK;
 }
 
-/* The groups of rows [row, row + n) of a sample: of text the first row's for all of them. */
+/* The groups of rows [row, row + n) of a sample; where the key is text, the first row's for all. */
 static fby_status find_groups(const standardize_state *s, fby__make_job *job, uint64_t sample, uint64_t row, uint32_t n, uint32_t *groups,
                               fby_error *err)
 {

@@ -33,7 +33,7 @@ struct fby__program {
     double *params;                  /* owned; the flags lie behind it in the same allocation */
 };
 
-/** Of a pass, where the parameter of an element is: element `e` of a row's columns of `width` elements, from `column` on. */
+/** Where a pass has the parameter of element `e` of a row's columns of `width` elements, from `column` on. */
 static inline size_t fby__pass_param_at(const fby__pass *s, uint32_t column, uint32_t width, uint32_t e)
 {
     return (size_t)(column + e / width) * s->n_places + e % width / s->inner % s->n_places;

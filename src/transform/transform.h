@@ -139,7 +139,7 @@ typedef struct fby__make_scratch {
 void *fby__make_scratch_get(fby__make_scratch *s, size_t bytes);
 void fby__make_scratch_fini(fby__make_scratch *s);
 
-/** Some samples for a maker to work on. It keeps nothing of it. */
+/** Some samples for a maker to work on; it keeps nothing of the job. */
 typedef struct fby__make_job {
     uint64_t n;
     const uint64_t *n_rows; /* of each sample */

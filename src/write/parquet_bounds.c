@@ -1,7 +1,7 @@
 /*
  * The least and the greatest of some values, by the order that parquet.thrift gives to the column's type (ColumnOrder).
  *
- * Of floats: NaN is left out; a zero among the bounds is −0 below and +0 above, whatever was stored, since readers disagree on their order.
+ * Floats: NaN is left out; a zero among the bounds is −0 below and +0 above, whatever was stored, since readers disagree on their order.
  */
 #include "write/parquet_impl.h"
 

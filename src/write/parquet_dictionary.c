@@ -154,7 +154,7 @@ static fby_status collect(fby__pqw_dictionary *d, fby__pqw_values *v, size_t n, 
 }
 
 /*
- * Of so many of the first values that the search would be given up? Each value marks a bit: no more bits can be set than values differ, so many set
+ * Do so many of the first values differ that the search would be given up? Each value marks a bit: no more bits can be set than values differ, so many set
  * ones are an answer, for a fraction of what the search takes. Few are none: it begins.
  */
 static fby_status many_differ(fby__pqw_dictionary *d, fby__pqw_values values, size_t n, bool *out, fby_error *err)

@@ -7,7 +7,7 @@
  *   parquet_values.c      Arrow values → physical values, dense
  *   parquet_dictionary.c  whether a chunk's values are worth a dictionary, and which
  *   parquet_bounds.c      least and greatest value: statistics and page index
- *   parquet_chunk.c       a leaf of a row group → its pages, and what the indexes say of them
+ *   parquet_chunk.c       a leaf of a row group → its pages, and what the indexes say about them
  *   parquet_encode.c      RLE / bit-packed hybrid, BYTE_STREAM_SPLIT
  *   parquet_thrift.c      the compact protocol
  *
@@ -142,7 +142,7 @@ fby__pqw_values fby__pqw_values_of(const fby__pqw_leaf *leaf, const fby__arrow_f
  * else in scratch. FBY_E_ARG for a value that its Parquet type cannot hold.
  */
 fby_status fby__pqw_next(fby__pqw_values *v, size_t n, fby__buf *scratch, fby__bytes *out, fby_error *err);
-/** The next n values as bytes where they lie: of strings, and of fixed binaries. FBY_E_UNSUPPORTED for one of 2 GiB and more. */
+/** The next n values, strings or fixed binaries, as bytes where they lie. FBY_E_UNSUPPORTED for one of 2 GiB and more. */
 fby_status fby__pqw_next_strings(fby__pqw_values *v, size_t n, fby__pq_string *out, fby_error *err);
 /** At least n bytes in a buffer that is written from its beginning. FBY_E_NOMEM. */
 fby_status fby__pqw_room(fby__buf *b, size_t n, fby_error *err);
@@ -156,10 +156,10 @@ typedef struct fby__pqw_bounds {
     fby__pq_string text[2]; /* FBY__PQW_ORDER_BYTES: borrowed from the arrays */
 } fby__pqw_bounds;
 
-/** Of n physical values of a fixed size, in any order but BYTES. */
+/** Bounds of n physical values of a fixed size, in any order but BYTES. */
 fby__pqw_bounds fby__pqw_bounds_of(const fby__pqw_leaf *leaf, const uint8_t *values, size_t n);
 void fby__pqw_bounds_add_strings(fby__pqw_bounds *b, const fby__pq_string *values, size_t n);
-/** Of both; either may have none. */
+/** b becomes the bounds of both; either may have none. */
 void fby__pqw_bounds_join(const fby__pqw_leaf *leaf, fby__pqw_bounds *b, const fby__pqw_bounds *more);
 /** Which of the bounds (0: least, 1: greatest) is less: < 0, 0, > 0. Both are there. */
 int fby__pqw_bounds_compare(const fby__pqw_leaf *leaf, const fby__pqw_bounds *a, const fby__pqw_bounds *b, int which);
@@ -241,7 +241,7 @@ typedef struct fby__pqw {
     fby__thrift_out header;
 } fby__pqw;
 
-/** Write one leaf of a row group, and append what the footer says of it. */
+/** Write one leaf of a row group, and append what the footer says about it. */
 fby_status fby__pqw_write_chunk(fby__pqw *w, fby__pqw_leaf *leaf, const struct ArrowArray *batch, fby_error *err);
 
 #endif

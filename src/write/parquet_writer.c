@@ -232,7 +232,7 @@ static void put_key_value(fby__thrift_out *t, const char *key, const char *value
     fby__thrift_close(t);
 }
 
-/* Those of fields, which come behind them, are in the Arrow schema. */
+/* Attributes of fields come behind those of the file, and are in the Arrow schema. */
 static size_t n_attributes_of_file(const fby__pqw *w)
 {
     size_t n = 0;

@@ -105,7 +105,7 @@ fby_status fby__arrow_column_index(const fby__arrow_column *column, uint64_t e, 
 
 /* ---- decimals ---- */
 
-/* Of 4 to 32 bytes; false when it lies outside int64 (*out_wide then has it as a floating-point number). */
+/* A decimal of 4 to 32 bytes; false when it lies outside int64 (*out_wide then has it as a floating-point number). */
 static bool read_decimal(const uint8_t *value, uint32_t width, int64_t *out, long double *out_wide)
 {
     if (width == 4) {

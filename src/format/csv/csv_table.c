@@ -70,7 +70,7 @@ bool fby__csv_table_sum(fby__csv_table *table)
             if (stat->bytes > position->n || stat->nulls > group->rows)
                 return false;
         }
-        /* Of a gzip file: its share of what is stored. */
+        /* In a gzip file, its share of what is stored. */
         group->stored_bytes =
             !table->gzip ? position->n : (uint64_t)((double)table->file_bytes * (double)position->n / (double)table->text_bytes);
         group->block_rows = group->rows; /* a group is a block */

@@ -107,9 +107,9 @@ static inline const fby__ipc_table *fby__ipc(const fby__table *table) { return (
 
 /** table->metadata → schema, nodes, dictionaries, base.schema. FBY_E_FORMAT, FBY_E_UNSUPPORTED naming the column, FBY_E_NOMEM. */
 fby_status fby__ipc_schema_read(fby__ipc_table *table, fby_error *err);
-/** The file's key-value metadata, then its schema's; those of columns. */
+/** The file's key-value metadata, then its schema's, then its columns'. */
 fby_status fby__ipc_contents(fby__file *file, const fby__table *base, fby_contents *out, fby_error *err);
-/** Those of the columns of an encapsulated message with a schema, behind what `out` holds. FBY_E_FORMAT. */
+/** The columns' metadata in an encapsulated message with a schema, added behind what `out` holds. FBY_E_FORMAT. */
 fby_status fby__ipc_contents_of_message(fby__bytes message, fby_contents *out, fby_error *err);
 
 /* ---- ipc_message.c ---- */

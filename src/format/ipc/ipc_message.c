@@ -238,7 +238,7 @@ static fby_status add_buffers(fby__ipc_table *table, fby__ipc_message *m, const 
     return FBY_OK;
 }
 
-/* How much the compressed buffers of a node hold: as much as its values need, or, of bytes, what the file says in front of them. */
+/* How much the compressed buffers of a node hold: as much as its values need, or, for bytes, what the file says in front of them. */
 static fby_status find_plain(fby__ipc_table *table, fby__file *file, const fby__ipc_batch *batch, uint32_t number,
                              const fby__arrow_format *format, fby_error *err)
 {

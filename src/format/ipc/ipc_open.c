@@ -1,6 +1,6 @@
 /*
- * Opening: of a file the footer (File.fbs) says where the messages are; a stream is followed from message to message, past their bodies.
- * Of either the metadata of every batch is read, since nothing else says how many rows it has.
+ * Opening: a file's footer (File.fbs) says where the messages are; a stream is followed from message to message, past their bodies.
+ * Either way the metadata of every batch is read, since nothing else says how many rows it has.
  */
 #include "base/checked.h"
 #include "format/ipc/ipc.h"

@@ -43,14 +43,14 @@ static const char *integer_format(fby__flatbuffer *b, const fby__flat_table *t)
     }
 }
 
-/* Of seconds to nanoseconds; '?' is no unit, which the import says. */
+/* A letter for seconds to nanoseconds; '?' is no unit, which the import reports. */
 static char unit_letter(fby__flatbuffer *b, const fby__flat_table *t, int64_t absent)
 {
     int64_t unit = fby__flat_int(b, t, 0, 2, absent);
     return unit >= 0 && unit < 4 ? "smun"[unit] : '?';
 }
 
-/* Of types that have no parameters; else NULL. */
+/* The Arrow format of a type without parameters; else NULL. */
 static const char *simple_format(fby__ipc_type kind)
 {
     static const char *const SIMPLE[] = {
@@ -333,7 +333,7 @@ typedef struct visit {
     uint64_t n_copied; /* bytes of names and paths */
 } visit;
 
-/* Of one that has metadata of its own. */
+/* Adds a field that has metadata of its own. */
 static fby_status add_field(visit *v, const fby__flat_table *field, fby_error *err)
 {
     const fby__flat_vector pairs = fby__flat_vector_in(v->flat, field, FIELD_CUSTOM, 4);

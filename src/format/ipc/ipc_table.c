@@ -281,7 +281,7 @@ void fby__ipc_leaf_bounds(const fby__table *base, uint32_t group, uint64_t row_b
     const fby__ipc_node *node = &table->nodes[number];
     const uint64_t rows = row_end - row_begin;
     const bool part = rows < batch->rows;
-    /* Of lists and strings a part may have more than its share. */
+    /* A part may have more than its share of lists and strings. */
     double share = part ? (double)rows / (double)batch->rows : 1;
     sizes sum = {0};
     bool varies = node->format.storage == FBY__ARROW_VAR32 || node->format.storage == FBY__ARROW_VAR64, below_list = false;

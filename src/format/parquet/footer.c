@@ -379,7 +379,7 @@ static void parse_groups(parser *f, uint8_t type)
 
 /* ---- the file ---- */
 
-/* The schema anew with what Arrow says of it: that stands behind the row groups, which need to know the columns. */
+/* Makes the schema anew with the durations that Arrow's has: that one stands behind the row groups, which need to know the columns. */
 static void add_durations(parser *f)
 {
     fby__schema *schema;

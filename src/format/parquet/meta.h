@@ -91,7 +91,7 @@ fby__bytes fby__pq_arrow_schema(fby__thrift *t, uint8_t type);
 
 /** Which int64 columns of a tree are durations, by that value: they become such. False when none is. arrow_schema.c */
 bool fby__pq_mark_durations(fby__bytes base64, fby__schema_element *tree);
-/** What it says of single columns, behind what `out` holds: nothing where it names others than the root has; of one that is damaged, a note. */
+/** What it says about columns, behind what `out` holds: nothing where it names others than the root has; a damaged one leaves a note. */
 fby_status fby__pq_contents_of_columns(fby__bytes base64, const fby_field *root, fby_contents *out, fby_error *err);
 
 /** An empty table that owns a reference to the schema, with room for n_groups; chunks are zeroed. */

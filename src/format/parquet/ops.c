@@ -24,13 +24,13 @@ static fby_status pq_open(fby__file *file, const fby__format_opts *opts, fby__ta
  */
 #define CUT_PAGES_BYTES (3u << 20)
 /*
- * Of strings and lists, metadata says how many bytes and elements all rows of the group have: a part is given its share, a quarter more,
+ * Metadata says how many bytes and elements of strings and lists all rows of the group have: a part is given its share, a quarter more,
  * and a dictionary, which writers keep to 1 MiB. Where rows are more unequal than that, decoding asks for more room.
  */
 #define DICTIONARY_BYTES (1u << 20)
 #define LEAST_BYTES (64u << 10)
 /*
- * Pages held decompressed at once. Writers end a page at 1 MiB, but look how far they are once in 1,024 values only: of long ones a page has as
+ * Pages held decompressed at once. Writers end a page at 1 MiB, but look how far they are once in 1,024 values only, so a page of long ones has as
  * many. Where somebody told the writer to make larger pages, decoding asks for more.
  */
 #define SCRATCH_BYTES (8u << 20)

@@ -97,7 +97,7 @@ static void path_in_package(const char *prefix, size_t n, char *out)
 }
 #endif
 
-/* Where it may be, by number; false: no more of them. An empty one does not apply. */
+/* Where the program may be, by number; false: there are no more. An empty path does not apply. */
 static bool candidate(unsigned i, const char *folder, char *out)
 {
     const size_t prefix = prefix_of(folder);

@@ -78,7 +78,7 @@ typedef struct fby__h5_helper_memory {
     size_t least;
     size_t held; /* taken so far, and the owner's to give back */
 } fby__h5_helper_memory;
-/** Of this thread's requests from now on (borrowed; NULL: each gives back what it took). Returns what it was. */
+/** The memory of this thread's requests from now on (borrowed; NULL: each gives back what it took). Returns the one before. */
 fby__h5_helper_memory *fby__h5_helper_memory_of(fby__h5_helper_memory *memory);
 
 /** Stop the program if it runs (tests; process exit does it too). */

@@ -83,7 +83,7 @@ fby_status fby__h5_helper_pair(int type, int *out_ours, int *out_theirs, fby_err
  * is collected later.
  */
 bool fby__h5_helper_reap(pid_t pid, unsigned grace_ms, int *out_status);
-/** Those that were stuck: wait so long for each. Of a forked child they are no children. */
+/** Programs that were stuck: wait so long for each. A forked child forgets them: they are not its children. */
 void fby__h5_helper_collect_undead(unsigned ms);
 void fby__h5_helper_forget_undead(void);
 

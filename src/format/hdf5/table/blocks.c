@@ -114,8 +114,8 @@ static uint64_t block_rows(const fby__h5_table *t, const sums *s, uint64_t unit)
 }
 
 /*
- * An extent is only a claim: 2^50 rows that were never written would be a list of blocks larger than memory. Blocks are no more than what
- * the file has of them: a layer has a chunk at least, a contiguous set its bytes.
+ * An extent is only a claim: 2^50 rows that were never written would be a list of blocks larger than memory. Blocks are no more than
+ * the file can have: a layer has a chunk at least, a contiguous set its bytes.
  */
 static uint64_t most_blocks(const fby__h5_table *t)
 {

@@ -1,5 +1,5 @@
 /*
- * What of a file could be a column of its table: data sets with a row axis and at least one element a row. NetCDF's pure dimensions are none,
+ * What in a file could be a column of its table: data sets with a row axis and at least one element a row. NetCDF's pure dimensions are none,
  * nor is what neither we nor libhdf5 can read, which is noted by name. Which of them are one table: choose.c.
  */
 #include "format/hdf5/table/table_internal.h"

@@ -19,7 +19,7 @@ static void note_others(const fby__h5_table *t, char *out, size_t n)
                        t->n_others == FBY__H5_MAX_OTHERS ? " or" : "");
 }
 
-/* Of the first sets that the helper program reads, the one of number i; *out_n = how many there are. */
+/* Number i of the sets that the helper program reads; *out_n = how many there are. */
 static const fby__h5_set *helped(const fby__h5_table *t, uint32_t i, uint32_t *out_n)
 {
     const fby__h5_set *found = NULL;

@@ -62,7 +62,7 @@ static inline uint64_t fby__h5_extent(const fby__h5_geometry *g, uint32_t axis, 
     const uint64_t begin = grid_at * g->chunk[axis], left = g->dims[axis] - begin;
     return left < g->chunk[axis] ? left : g->chunk[axis];
 }
-/** The same of all chunks that the walk is at. */
+/** The same for all chunks that the walk is at. */
 static inline uint64_t fby__h5_walk_extent(const fby__h5_walk *w, uint32_t axis)
 {
     const uint64_t last = w->n[axis] - 1;

@@ -51,7 +51,7 @@ static bool reaches_beyond(const locating *l, const fby__h5_walk *w)
     return first * l->set->repeat < l->row_begin || (last + 1) * l->set->repeat > l->row_end;
 }
 
-/* Of a chunk as it is in memory, the part along axis 0 that holds the rows. */
+/* Where a chunk is stored as it is in memory, only the part along axis 0 that holds the rows is read. */
 static void cut_range(const locating *l, const fby__h5_walk *w, const fby__h5_chunk *chunk, fby__range *range)
 {
     const fby__h5_geometry *g = &l->g;

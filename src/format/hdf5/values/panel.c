@@ -13,7 +13,7 @@
 
 enum { MAX_TOGETHER = 64 };
 #define TOGETHER_BYTES ((size_t)8 << 20) /* of decoded chunks kept at once */
-#define TILE_BYTES ((size_t)128 << 10)   /* of a tile of all of them: half of it is the panel's rows in the L2 cache */
+#define TILE_BYTES ((size_t)128 << 10)   /* of a tile over all columns read together: half of it is the panel's rows in the L2 cache */
 
 static fby_status column_fail(const fby__h5_rows *r, const char *path, fby_status status, fby_error *err)
 {

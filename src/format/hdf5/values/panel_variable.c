@@ -15,7 +15,7 @@ typedef struct sink {
     fby__h5_rows rows;
     const fby__h5_leaf *leaf;
     fby__h5_target target; /* lists: how elements are converted, */
-    fby__h5_pick pick;     /* … and what of them */
+    fby__h5_pick pick;     /* … and which of them */
     uint64_t n;            /* rows so far */
     fby__view last;
 } sink;

@@ -216,7 +216,8 @@ def value_text(row):
 def doc_table(names, found):
     """Of one set, or of several with the key that each stands under."""
     several = len(names) > 1
-    lines = ["| in | key | value | without it | what it is |", "|---|---|---|---|---|"] if several else ["| key | value | without it | what it is |", "|---|---|---|---|"]
+    head = [*["in"] * several, "key", "value", "without it", "what it is"]
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     for name in names:
         rows = [row for row in found[name][1] if row["flags"] & IN_FILE]
         for row in reversed({row["name"]: row for row in reversed(rows)}.values()):

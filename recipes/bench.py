@@ -1,4 +1,4 @@
-"""The recipes over seeds, with each loader that their owners have: tables, verdicts and what limits in recipes/results.md, losses in docs/img.
+"""The recipes over seeds, with each loader that their owners have: tables, verdicts and what limits in recipes/results.md, pictures in docs/img.
 
     python recipes/bench.py                         # scale medium: some 100 MB, half an hour on two cores
     python recipes/bench.py --scale bench           # several GB, hours
@@ -78,7 +78,7 @@ SIZES_OF_LOADERS = {
 OF_A_TENTH = {"jets": ("today-lru", "--set threads=1 streams=1 superbatch=2000")}
 
 
-def load() -> str:
+def load_average() -> str:
     """How busy the machine is."""
     return f"{os.getloadavg()[1]:.1f}"
 
@@ -97,22 +97,22 @@ def limits(recipe: training.Recipe, arguments: list[str]) -> dict[str, fb.Diagno
     return {loader: training.diagnose(recipe, folder, args, loader) for loader in loaders}
 
 
-def limits_table(limits: dict[str, fb.Diagnosis]) -> str:
+def limits_table(found: dict[str, fb.Diagnosis]) -> str:
     """The same as a table."""
     lines = ["| loader | loader alone, samples/s | step alone | together | limit |", "| --- | ---: | ---: | ---: | --- |"]
-    for loader, of in limits.items():
+    for loader, of in found.items():
         lines.append(f"| {loader} | {of.loader:,.0f} | {of.ceiling:,.0f} | {of.together:,.0f} ({of.share:.0%}) | {of.limit} |")
     return "\n".join(lines)
 
 
-def caption(recipe: training.Recipe, results: list[training.Result], limits: dict[str, fb.Diagnosis]) -> str:
+def caption(recipe: training.Recipe, results: list[training.Result], found: dict[str, fb.Diagnosis]) -> str:
     """What the table's figures are, what limits each loader, and how scores were compared."""
     seeds, score = len({result.seed for result in results}), next(iter(results[0].scores))
     said = f"Medians of {seeds} seeds, ± half the distance between the least and the most. Target: {score} {recipe.target:g} ({recipe.chance:g} by guessing) "
     kept = max(len(result.points) for result in results)
     said += f"of the validation data, of which all scores here are; networks are evaluated at up to {kept} points of a run, so a target may be noticed one "
     said += f"point late. The last {score} of a loader is compared with Forebay's by Welch's t over seeds, at 95 %. "
-    limited = ", ".join(f"{loader} by `{of.limit}`" for loader, of in limits.items())
+    limited = ", ".join(f"{loader} by `{of.limit}`" for loader, of in found.items())
     return said + f"What limits training (`fb.diagnose`, below): {limited or 'not measured'}."
 
 
@@ -132,13 +132,13 @@ def heading(name: str, folder: pathlib.Path, arguments: list[str], before: str) 
     where = re.sub(r"(Linux [0-9.]+).*", r"\1", machine())
     return (
         f"`python recipes/{name}/train.py {' '.join(arguments)}`, {bytes_of / 1e6:,.0f} MB of data. {datetime.date.today()}, commit {commit()}, {where}; "
-        f"load average (5 minutes) {before} before, {load()} after."
+        f"load average (5 minutes) {before} before, {load_average()} after."
     )
 
 
 def section(name: str, scale: str, more: list[str]) -> Iterator[str]:
     """What results.md says of a recipe: what was raced, and then with what limits. Its command is the one that is run here: data and arguments are in it."""
-    recipe, before, arguments = recipe_of(name), load(), arguments_of(name, scale, more)
+    recipe, before, arguments = recipe_of(name), load_average(), arguments_of(name, scale, more)
     folder = training.prepare(recipe, arguments)[1]
     picture = f"docs/img/loss-{title(name, scale, False).replace(', ', '-')}.png"
     results = training.main(recipe, [*arguments, "--picture", str(ROOT / picture)])
@@ -159,7 +159,7 @@ def section(name: str, scale: str, more: list[str]) -> Iterator[str]:
 
 def loaders_alone(name: str, scale: str, more: list[str]) -> Iterator[str]:
     """What results.md says of a recipe's loaders alone."""
-    recipe, before, arguments = recipe_of(name), load(), arguments_of(name, scale, more)
+    recipe, before, arguments = recipe_of(name), load_average(), arguments_of(name, scale, more)
     folder = training.prepare(recipe, arguments)[1]
     results = training.main(recipe, arguments)
     said = [f"## {title(name, scale, True)}", heading(name, folder, arguments, before), contest.markdown(results)]
@@ -191,13 +191,38 @@ def title(name: str, scale: str, without: bool) -> str:
     return name + ", larger" * (scale == "bench") + ", loaders alone" * without
 
 
+def table_of(section: str, column: str) -> dict[str, dict[str, str]]:
+    """The table of a section that has this column: its cells by loader and column."""
+    for lines in re.findall(r"^\| loader \|.*\n(?:\|.*\n?)+", section, re.M):
+        head, _, *rows = ([cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines.splitlines())
+        if column in head:
+            return {row[0]: dict(zip(head, row)) for row in rows}
+    return {}
+
+
+ALONE, TRAINED, LIMITED = ("samples/s, first epoch", "samples/s, then"), ("samples/s", "waiting", "CPU", "memory", "to target"), ("limit",)
+
+
+def summary(sections: dict[str, str]) -> str:
+    """All systems and loaders of the scale medium in one table, of what their sections say."""
+    head = ["system", "loader", "alone: samples/s, first epoch", "then", "training: samples/s", *TRAINED[1:], *LIMITED]
+    lines = [f"| {' | '.join(head)} |", f"| --- | --- |{' ---: |' * (len(head) - 3)} --- |"]
+    for name in SIZES["medium"]:
+        alone = table_of(sections.get(title(name, "medium", True), ""), ALONE[0])
+        trained, limited = (table_of(sections.get(name, ""), columns[0]) for columns in (TRAINED, LIMITED))
+        for loader in dict.fromkeys([*trained, *(key for key in alone if "," not in key)]):
+            found = [of.get(loader, {}).get(column, "") for of, columns in ((alone, ALONE), (trained, TRAINED), (limited, LIMITED)) for column in columns]
+            lines.append(f"| {name} | {loader} | {' | '.join(re.sub(r' ±[0-9.,]+%?', '', cell) for cell in found)} |")
+    return f"## All of them, side by side\n\nMedians, from the sections below, which have the spread, the commands and the machine.\n\n{chr(10).join(lines)}\n"
+
+
 def keep(sections: dict[str, str]) -> None:
     """Into results.md, in place of what was said of the same recipes before."""
     path = ROOT / "recipes" / "results.md"
     old = {name: text for text, name in re.findall(r"^(## ([^\n]+)\n.*?)(?=^## |\Z)", path.read_text(), re.M | re.S)} if path.exists() else {}
     kept = {**old, **sections}
     names = [title(name, scale, without) for without in (False, True) for scale in SIZES for name in SIZES[scale]]
-    path.write_text("\n".join([HEAD, *(kept[name].rstrip() + "\n" for name in names if name in kept)]))
+    path.write_text("\n".join([HEAD, summary(kept), *(kept[name].rstrip() + "\n" for name in names if name in kept)]))
 
 
 HEAD = """# Results

@@ -1,4 +1,4 @@
-"""Loaders beside each other, each run in a process of its own, so that CPU time, memory and caches are its own: a table, a verdict, a picture.
+"""Loaders beside each other, each run in a process of its own, so that CPU time, memory and caches are its own: a table, a verdict, pictures.
 
 Network, data and seeds are the same for all. Every process begins with an empty index cache, as a first start does; files are in the page cache as far
 as memory goes. Runs are interleaved, A B A B, so that what else the machine does meets all of them.
@@ -256,17 +256,20 @@ def _pyplot() -> Any:
 
 
 def limits_picture(name: str, limits: dict[str, fb.Diagnosis], path: pathlib.Path) -> None:
-    """What limits training with each loader: bars of the loader alone, the step alone and both together, and the limit beside them."""
+    """What limits training with each loader: bars of the loader alone, the step alone and both together."""
     pyplot = _pyplot()
     figure, axes = pyplot.subplots(figsize=(7, 1.2 + 0.5 * len(limits)), layout="constrained")
     for i, of in enumerate(limits.values()):
         for k, (label, value) in enumerate((("loader alone", of.loader), ("step alone", of.ceiling), ("together", of.together))):
             axes.barh(i + 0.26 * (k - 1), value, 0.24, color=BARS[label], label=None if i else label)
-        axes.annotate(of.limit, (max(of.loader, of.ceiling, of.together), i), (6, 0), textcoords="offset points", va="center", color="#666666")
-    axes.set(xscale="log", xlabel="samples/s", title=f"{name}: what limits training", yticks=range(len(limits)), yticklabels=list(limits))
+            axes.annotate(f"{value:,.0f}", (value, i + 0.26 * (k - 1)), (3, 0), textcoords="offset points", va="center", size=7)
+    rates = [rate for of in limits.values() for rate in (of.loader, of.ceiling, of.together)]
+    axes.set(
+        xscale="log", xlim=(10 ** math.floor(math.log10(min(rates))) / 2, max(rates) * 3), xlabel="samples/s (logarithmic)",
+        title=f"{name}: what limits training", yticks=range(len(limits)), yticklabels=[f"{loader}\nlimit: {of.limit}" for loader, of in limits.items()],
+    )  # fmt: skip
     axes.invert_yaxis()
     axes.spines[["top", "right"]].set_visible(False)
-    axes.margins(x=0.12)
     figure.legend(frameon=False, ncols=3, loc="outside lower center")
     figure.savefig(path, dpi=110)
     pyplot.close(figure)

@@ -207,7 +207,7 @@ def test_results_of_loaders_alone_stand_beside_those_of_training(bench, tmp_path
     bench.keep({"jets, loaders alone": "## jets, loaders alone\n\nalone\n", "leak, loaders alone": "## leak, loaders alone\n\nold\n"})
     bench.keep({"leak, loaders alone": "## leak, loaders alone\n\nnew\n"})
     said = (tmp_path / "recipes/results.md").read_text()
-    assert re.findall(r"^## .*", said, re.M) == ["## leak", "## jets, loaders alone", "## leak, loaders alone"]
+    assert re.findall(r"^## .*", said, re.M) == ["## All of them, side by side", "## leak", "## jets, loaders alone", "## leak, loaders alone"]
     assert "of training" in said and "new" in said and "old" not in said
 
 
@@ -224,6 +224,16 @@ def test_a_caption_says_the_target_the_limits_and_how_scores_are_compared(bench)
 def test_samples_of_a_batch_are_not_its_values():
     batch = {"values": range(100), "offsets": range(11), "y": range(10)}
     assert training.size_of(batch) == training.size_of(tuple(batch.values())) == 10
+
+
+def test_one_table_has_all_systems_and_loaders(bench):
+    trained = "| loader | samples/s | set up | waiting | CPU | memory | to target |\n| --- |\n"
+    trained += "| today | 90 ±1 | 1 s | 92.6% ±0.6% | 2 cores | 3 MiB | 42 ±6 s |\n"
+    limits = "| loader | loader alone, samples/s | limit |\n| --- |\n| today | 97 | loader |\n| forebay | 1,000 | model |\n"
+    alone = "| loader | samples/s, first epoch | Forebay gives | samples/s, then |\n| --- |\n| today | 88 ±4 | 9 × | 94 ±2 |\n| forebay, 80MiB | 1 | | 2 |\n"
+    said = bench.summary({"jets": f"## jets\n\n{trained}\n{limits}", "jets, loaders alone": alone})
+    assert [line for line in said.splitlines() if line.startswith("| jets")] == ["| jets | today | 88 | 94 | 90 | 92.6% | 2 cores | 3 MiB | 42 s | loader |"]
+    assert bench.summary({}).count("\n|") == 2
 
 
 def test_a_picture_shows_what_limits_training_with_each_loader(bench, tmp_path):

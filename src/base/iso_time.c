@@ -1,7 +1,7 @@
 /* Dates and times as text. */
 #include "base/iso_time.h"
 
-static bool take_digits(const uint8_t **p, const uint8_t *end, int n, int *out)
+static bool parse_digits(const uint8_t **p, const uint8_t *end, int n, int *out)
 {
     *out = 0;
     for (int i = 0; i < n; i++, (*p)++) {
@@ -12,7 +12,7 @@ static bool take_digits(const uint8_t **p, const uint8_t *end, int n, int *out)
     return true;
 }
 
-static bool take(const uint8_t **p, const uint8_t *end, uint8_t c)
+static bool accept_char(const uint8_t **p, const uint8_t *end, uint8_t c)
 {
     if (*p == end || **p != c)
         return false;
@@ -28,12 +28,12 @@ static int64_t days_of(int year, int month, int day)
     return (int64_t)era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
 }
 
-static bool take_date(const uint8_t **p, const uint8_t *end, int64_t *days)
+static bool parse_date(const uint8_t **p, const uint8_t *end, int64_t *days)
 {
     static const uint8_t LENGTHS[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     int y, m, d;
-    if (!take_digits(p, end, 4, &y) || !take(p, end, '-') || !take_digits(p, end, 2, &m) || !take(p, end, '-') ||
-        !take_digits(p, end, 2, &d) || y < 1 || m < 1 || m > 12 || d < 1)
+    if (!parse_digits(p, end, 4, &y) || !accept_char(p, end, '-') || !parse_digits(p, end, 2, &m) || !accept_char(p, end, '-') ||
+        !parse_digits(p, end, 2, &d) || y < 1 || m < 1 || m > 12 || d < 1)
         return false;
     bool leap = y % 4 == 0 && (y % 100 != 0 || y % 400 == 0);
     if (d > LENGTHS[m - 1] + (m == 2 && leap))
@@ -42,16 +42,16 @@ static bool take_date(const uint8_t **p, const uint8_t *end, int64_t *days)
     return true;
 }
 
-static bool take_time(const uint8_t **p, const uint8_t *end, int64_t *out_ns)
+static bool parse_time(const uint8_t **p, const uint8_t *end, int64_t *out_ns)
 {
     int h, m, s = 0;
     int64_t fraction = 0;
-    if (!take_digits(p, end, 2, &h) || !take(p, end, ':') || !take_digits(p, end, 2, &m) || h > 23 || m > 59)
+    if (!parse_digits(p, end, 2, &h) || !accept_char(p, end, ':') || !parse_digits(p, end, 2, &m) || h > 23 || m > 59)
         return false;
-    if (take(p, end, ':')) {
-        if (!take_digits(p, end, 2, &s) || s > 59)
+    if (accept_char(p, end, ':')) {
+        if (!parse_digits(p, end, 2, &s) || s > 59)
             return false;
-        if (take(p, end, '.')) {
+        if (accept_char(p, end, '.')) {
             int digits = 0;
             for (; *p < end && **p >= '0' && **p <= '9'; (*p)++)
                 if (++digits <= 9)
@@ -66,18 +66,18 @@ static bool take_time(const uint8_t **p, const uint8_t *end, int64_t *out_ns)
     return true;
 }
 
-static bool take_zone(const uint8_t **p, const uint8_t *end, int64_t *out_seconds)
+static bool parse_zone(const uint8_t **p, const uint8_t *end, int64_t *out_seconds)
 {
     int h, m = 0;
     *out_seconds = 0;
-    if (take(p, end, 'Z'))
+    if (accept_char(p, end, 'Z'))
         return true;
-    bool east = take(p, end, '+');
-    if ((!east && !take(p, end, '-')) || !take_digits(p, end, 2, &h) || h > 23)
+    bool east = accept_char(p, end, '+');
+    if ((!east && !accept_char(p, end, '-')) || !parse_digits(p, end, 2, &h) || h > 23)
         return false;
     if (*p < end) {
-        (void)take(p, end, ':'); /* may be left out */
-        if (!take_digits(p, end, 2, &m) || m > 59)
+        (void)accept_char(p, end, ':'); /* may be left out */
+        if (!parse_digits(p, end, 2, &m) || m > 59)
             return false;
     }
     *out_seconds = (east ? 1 : -1) * (h * 60 + m) * INT64_C(60);
@@ -88,15 +88,15 @@ bool fby__iso_time_parse(const uint8_t *p, size_t n, fby__iso_time *out)
 {
     const uint8_t *end = p + n;
     *out = (fby__iso_time){0};
-    if (!take_date(&p, end, &out->days))
+    if (!parse_date(&p, end, &out->days))
         return false;
     if (p == end)
         return true;
     out->has_time = true;
-    if ((!take(&p, end, 'T') && !take(&p, end, ' ')) || !take_time(&p, end, &out->ns))
+    if ((!accept_char(&p, end, 'T') && !accept_char(&p, end, ' ')) || !parse_time(&p, end, &out->ns))
         return false;
     if (p == end)
         return true;
     out->has_zone = true;
-    return take_zone(&p, end, &out->seconds_east) && p == end;
+    return parse_zone(&p, end, &out->seconds_east) && p == end;
 }

@@ -83,7 +83,7 @@ fby_status fby__batch_create(fby__batch_shape *shape, fby__account *account, uin
                              fby_error *err)
 {
     fby__slab dense;
-    FBY__TRY(fby__pool_slab_take(account, &dense, err));
+    FBY__TRY(fby__pool_slab_get(account, &dense, err));
     fby_batch *b = (fby_batch *)(void *)(dense.data + dense.bytes - own_bytes(shape));
     memset(b, 0, own_bytes(shape));
     atomic_init(&b->refs, 1);
@@ -166,7 +166,7 @@ fby__grant fby__batch_reserve(fby_batch *b, uint32_t output, bool exact, fby_err
     size_t bytes;
     if (fby__batch_values_bytes(b, output, &bytes, err) != FBY_OK)
         return FBY__GRANT_FAILED;
-    return fby__values_slab_take(b->account, bytes, exact, ragged_slab(b, output), err);
+    return fby__values_slab_get(b->account, bytes, exact, ragged_slab(b, output), err);
 }
 
 void fby__batch_give_back(fby_batch *b)

@@ -81,7 +81,7 @@ int64_t *fby__batch_lengths(fby_batch *batch, uint32_t output);
 
 /** All lengths are gathered: the bytes of the output's values. FBY_E_DATA: more than memory can hold. */
 fby_status fby__batch_values_bytes(fby_batch *batch, uint32_t output, size_t *out_bytes, fby_error *err);
-/** All lengths are gathered: take memory for the values (exact: as in fby__values_slab_take). */
+/** All lengths are gathered: get memory for the values (exact: as in fby__values_slab_get). */
 fby__grant fby__batch_reserve(fby_batch *batch, uint32_t output, bool exact, fby_error *err);
 /** Give back the memory of all values, of which none are placed. */
 void fby__batch_give_back(fby_batch *batch);

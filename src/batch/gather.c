@@ -155,20 +155,20 @@ fby_status fby__gather_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtype src_
 #endif
     for (size_t i = 0; i < n;) {
         const void *src;
-        size_t take = 1;
+        size_t some = 1;
         if (at_once == 0) { /* a row wider than the tile: straight from the panel */
             src = rows->at[i] + offset;
         } else {
-            take = n - i < at_once ? n - i : at_once;
-            gather_some(tile, rows->at + i, offset, src_bytes, take, n + rows->n_next - i);
+            some = n - i < at_once ? n - i : at_once;
+            gather_some(tile, rows->at + i, offset, src_bytes, some, n + rows->n_next - i);
             src = tile;
         }
-        fby_status status = fby__convert(dst_dtype, dst + i * dst_bytes, src_dtype, src, take * n_elements, FBY__SCALE_NONE, &bad);
+        fby_status status = fby__convert(dst_dtype, dst + i * dst_bytes, src_dtype, src, some * n_elements, FBY__SCALE_NONE, &bad);
         if (status != FBY_OK) {
             *out_row = i + bad / n_elements;
             return status;
         }
-        i += take;
+        i += some;
     }
     return FBY_OK;
 }
@@ -232,19 +232,19 @@ fby_status fby__gather_steps_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtyp
         const uint8_t *row = rows[i] + s->offset;
         for (uint64_t k = 0; k < s->n_steps;) {
             const uint8_t *src = row + k * s->row_bytes;
-            uint64_t take = 1;
+            uint64_t some = 1;
             if (at_once > 0) { /* else a step is wider than the tile: straight from the panel */
-                take = s->n_steps - k < at_once ? s->n_steps - k : at_once;
-                copy_steps(tile, src, s->row_bytes, s->step_bytes, take);
+                some = s->n_steps - k < at_once ? s->n_steps - k : at_once;
+                copy_steps(tile, src, s->row_bytes, s->step_bytes, some);
                 src = tile;
             }
-            fby_status status = fby__convert(dst_dtype, dst, src_dtype, src, take * n_elements, FBY__SCALE_NONE, &bad);
+            fby_status status = fby__convert(dst_dtype, dst, src_dtype, src, some * n_elements, FBY__SCALE_NONE, &bad);
             if (status != FBY_OK) {
                 *out_row = i;
                 return status;
             }
-            dst += take * dst_bytes;
-            k += take;
+            dst += some * dst_bytes;
+            k += some;
         }
     }
     return FBY_OK;

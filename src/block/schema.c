@@ -499,7 +499,7 @@ static bool is_dtype_of(fby_kind kind, fby_dtype dtype)
     }
 }
 
-static bool take_record(fby__bytes *rest, fby__schema_element *e)
+static bool read_record(fby__bytes *rest, fby__schema_element *e)
 {
     record r;
     if (rest->n < sizeof r)
@@ -556,7 +556,7 @@ fby_status fby__schema_thaw(fby__bytes bytes, fby__schema **out, fby_error *err)
         return fby__fail_nomem(err, "a stored schema");
     fby_status st = FBY_OK;
     for (uint32_t i = 0; st == FBY_OK && i < head.n; i++)
-        if (!take_record(&rest, &elements[i]))
+        if (!read_record(&rest, &elements[i]))
             st = not_a_schema(err);
     if (st == FBY_OK && rest.n != 0)
         st = not_a_schema(err);

@@ -53,7 +53,7 @@ static fby_status fail_batch(const fby__account *a, fby_error *err)
     return fby__fail(err, FBY_E_NOMEM, "out of memory: the system refused %zu bytes for a batch", a->pool.slab_bytes);
 }
 
-fby_status fby__pool_slab_take(fby__account *a, fby__slab *out, fby_error *err)
+fby_status fby__pool_slab_get(fby__account *a, fby__slab *out, fby_error *err)
 {
     *out = (fby__slab){0};
     pthread_mutex_lock(&a->lock);

@@ -202,7 +202,7 @@ void *fby__slab_memory(size_t bytes)
  * half is needed then takes a whole one's place: memory that is unmapped for it, and mapped and zeroed for the next, costs more than
  * decoding does.
  */
-static bool take_idle_locked(fby__account *a, size_t bytes, fby__slab *out)
+static bool reuse_idle_locked(fby__account *a, size_t bytes, fby__slab *out)
 {
     const uint64_t slack = a->slack > a->extra ? a->slack - a->extra : 0;
     const uint64_t more = fby__max_u64(bytes / 4, fby__min_u64(slack, bytes < SIZE_MAX / 4 ? 3 * bytes : 0));
@@ -242,7 +242,7 @@ bool fby__slab_reserve(fby__account *a, size_t n, fby__slab *out)
     const size_t bytes = fby__slab_class_bytes(n);
     bool fits = true;
     pthread_mutex_lock(&a->lock);
-    if (!take_idle_locked(a, bytes, out)) {
+    if (!reuse_idle_locked(a, bytes, out)) {
         make_room_locked(a, bytes);
         fits = bytes <= a->limit && a->charged + bytes <= a->limit;
         if (fits) {
@@ -390,7 +390,7 @@ uint64_t fby__values_limit_for(fby__account *a, uint64_t bytes)
 }
 
 /* The smallest spare that holds n bytes, and not much more than twice as many. */
-static bool take_spare_values_locked(fby__account *a, size_t n, fby__slab *out)
+static bool reuse_spare_values_locked(fby__account *a, size_t n, fby__slab *out)
 {
     size_t best = SIZE_MAX;
     for (size_t i = 0; i < a->values.n_spare; i++) {
@@ -409,8 +409,8 @@ static bool take_spare_values_locked(fby__account *a, size_t n, fby__slab *out)
 /* One that was used before, in use again. */
 static bool reuse_values_locked(fby__account *a, size_t n, size_t bytes, fby__slab *out)
 {
-    if (!take_spare_values_locked(a, n, out)) {
-        if (!take_idle_locked(a, bytes, out))
+    if (!reuse_spare_values_locked(a, n, out)) {
+        if (!reuse_idle_locked(a, bytes, out))
             return false;
         end_use_locked(a, out);
         discharge_locked(a, out->bytes);
@@ -423,7 +423,7 @@ static bool reuse_values_locked(fby__account *a, size_t n, size_t bytes, fby__sl
     return false;
 }
 
-fby__grant fby__values_slab_take(fby__account *a, size_t n, bool exact, fby__slab *out, fby_error *err)
+fby__grant fby__values_slab_get(fby__account *a, size_t n, bool exact, fby__slab *out, fby_error *err)
 {
     /* An eighth more than is needed: the next batches, a little larger or smaller, can use it too. */
     const size_t least = fby__slab_class_bytes(n), ample = a->values.room && !exact ? fby__slab_class_bytes(n + n / 8) : least;

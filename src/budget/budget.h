@@ -2,7 +2,7 @@
  * The memory budget: one ledger a process, one account a loader, and the slabs that sample data lives in.
  *
  * A slab is an anonymous mapping, 4 KiB aligned (direct I/O, registration, pinning), 2 MiB aligned and huge-page advised from 2 MiB up.
- * The first touch of a page is dear, so freed slabs stay mapped on a list of their size class and are taken again. Everything mapped is
+ * The first touch of a page is dear, so freed slabs stay mapped on a list of their size class and are used again. Everything mapped is
  * charged, idle slabs included; when a request does not fit, idle slabs are unmapped first.
  *
  *        charged = live slabs + idle slabs + fby__account_charge (scratch, indexes)  ≤ limit, but for what is charged since it is there
@@ -55,7 +55,7 @@ void fby__account_retire(fby__account *account);
 
 /**
  * How many bytes beyond their size classes the slabs in use may hold together, 0 at first: an idle slab of up to four times the size is
- * taken whole while this lasts; afterwards one that is at most a quarter too large, cut to size.
+ * used whole while this lasts; afterwards one that is at most a quarter too large, cut to size.
  */
 void fby__account_set_slack(fby__account *account, uint64_t bytes);
 
@@ -91,14 +91,14 @@ void fby__slab_detach(fby__account *account, fby__slab *slab);
  * The account's pool: n slabs of one size, charged from the beginning, for batches. Those that the consumer gives back are
  * kept for the next batch, so that the steady state maps and touches nothing: a fresh 256 KiB slab costs 64 page faults.
  *
- *     spare ──take──► in use ──hand out──► the consumer's (not charged) ──return──► spare, or unmapped when n are there
+ *     spare ──get──► in use ──hand out──► the consumer's (not charged) ──return──► spare, or unmapped when n are there
  */
 fby_status fby__account_pool(fby__account *account, size_t slab_bytes, uint32_t n, fby_error *err);
 /** What a slab of a pool for n bytes is charged: whole pages. They are all of one size, so it needs no class. */
 size_t fby__pool_slab_bytes(size_t n);
 /** At most n may be in use at once: the caller's to see to. FBY_E_NOMEM. */
-fby_status fby__pool_slab_take(fby__account *account, fby__slab *out, fby_error *err);
-uint32_t fby__pool_spares(fby__account *account); /* so many may be taken without mapping any. Under any lock */
+fby_status fby__pool_slab_get(fby__account *account, fby__slab *out, fby_error *err);
+uint32_t fby__pool_spares(fby__account *account); /* so many can be had without mapping any. Under any lock */
 /** Map slabs until n are spare, or the pool has no room for more. FBY_E_NOMEM. */
 fby_status fby__pool_fill(fby__account *account, uint32_t n, fby_error *err);
 void fby__pool_slab_drop(fby__account *account, fby__slab *slab); /* in use → spare; empty is fine. Under any lock */
@@ -112,14 +112,14 @@ bool fby__pool_slab_pin(fby__account *account, fby__slab *slab, const fby__pinne
 
 /*
  * Values of batches whose size is known only when they are built. Room is set aside for what they usually take: `bytes` are charged from
- * the beginning, what is in use beyond that is charged when it is taken, if it fits the limit. What the consumer gives back stays mapped as
+ * the beginning, what is in use beyond that is charged when it is asked for, if it fits the limit. What the consumer gives back stays mapped as
  * long as it fits the room: to map and fault in the values anew costs as much as to gather them.
  *
- *     spare ──take──► in use ──hand out──► the consumer's (not charged) ──return──► spare, idle, or unmapped
+ *     spare ──get──► in use ──hand out──► the consumer's (not charged) ──return──► spare, idle, or unmapped
  */
 void fby__account_values(fby__account *account, uint64_t bytes); /* once, before the first batch; without it there is no room */
 /** At least n bytes: of a slab that was used before, or some more than n, for the batches to come; exact: the class of n and no more. */
-fby__grant fby__values_slab_take(fby__account *account, size_t n, bool exact, fby__slab *out, fby_error *err);
+fby__grant fby__values_slab_get(fby__account *account, size_t n, bool exact, fby__slab *out, fby_error *err);
 /** Would the limit hold so many bytes more of values, in slabs of exactly their classes? Under any lock. */
 bool fby__values_fit(fby__account *account, uint64_t bytes);
 /** The limit with which it would hold them, beside what is charged now. */

@@ -1,4 +1,4 @@
-/* Slabs that are taken and given back. See spares.h. */
+/* Slabs that are lent and given back. See spares.h. */
 #include "budget/spares.h"
 
 #include "base/alloc.h"
@@ -28,8 +28,7 @@ void fby__spares_close(fby__spares *s)
     *s = (fby__spares){0};
 }
 
-fby__grant fby__spares_take(fby__spares *s, size_t bytes, bool (*room)(void *user, size_t bytes), void *user, fby__slab *out,
-                            fby_error *err)
+fby__grant fby__spares_get(fby__spares *s, size_t bytes, bool (*room)(void *user, size_t bytes), void *user, fby__slab *out, fby_error *err)
 {
     pthread_mutex_lock(&s->lock);
     const bool made = s->n_spare > 0;

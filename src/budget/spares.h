@@ -1,7 +1,7 @@
 /*
- * Slabs of one size that are taken and given back, n at most at once: charged from the beginning, made when they are first taken.
+ * Slabs of one size that are lent and given back, n at most at once: charged from the beginning, made when they are first lent.
  *
- * The one given back last is taken first: what is read is decoded at once, so the slab is still in the core's cache.
+ * The one given back last is lent first: what is read is decoded at once, so the slab is still in the core's cache.
  */
 #ifndef FBY_BUDGET_SPARES_H
 #define FBY_BUDGET_SPARES_H
@@ -27,8 +27,8 @@ void fby__spares_close(fby__spares *s); /* all of them were given back. Zeroed i
  * One of at least `bytes` into *out, which is empty. Where that is more than all have, `room` is asked to charge the account for so many bytes
  * more, under no lock; it stays that large. NO_ROOM: it has said no. FAILED: FBY_E_NOMEM.
  */
-fby__grant fby__spares_take(fby__spares *s, size_t bytes, bool (*room)(void *user, size_t bytes), void *user, fby__slab *out,
-                            fby_error *err);
+fby__grant fby__spares_get(fby__spares *s, size_t bytes, bool (*room)(void *user, size_t bytes), void *user, fby__slab *out,
+                           fby_error *err);
 void fby__spares_give(fby__spares *s, fby__slab *slab); /* empty is fine */
 /** Those that are larger than was reserved for them are given back. True: there were any. Under any lock: fby__account_trim is the caller's. */
 bool fby__spares_shrink(fby__spares *s);

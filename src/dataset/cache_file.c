@@ -253,7 +253,7 @@ done:
 }
 
 /* The key of the directory; the first process to want one makes it. */
-static fby_status take_key(const char *dir, fby__siphash_key *out, fby_error *err)
+static fby_status get_key(const char *dir, fby__siphash_key *out, fby_error *err)
 {
     bool found;
     const char *why = read_key(dir, out, &found);
@@ -272,7 +272,7 @@ fby_status fby__cache_write(const char *dir, const char *name, const fby__buf *i
 {
     fby__siphash_key key;
     FBY__TRY(make_directories(dir, err));
-    FBY__TRY(take_key(dir, &key, err));
+    FBY__TRY(get_key(dir, &key, err));
     const fby__hash128 code = code_of(&key, name, image->data, image->n);
     FBY__TRY(put_file(dir, name, image->data, image->n, &code, false, err));
     drop_oldest(dir, strrchr(name, '.'));

@@ -125,9 +125,9 @@ static bool match(const fby__pattern *pattern, const char *p, const char *s, fby
             p += n + 2;
             if (capture->text)
                 return strncmp(s, capture->text, capture->n) == 0 && match(pattern, p, s + capture->n, captures);
-            for (size_t take = 1; s[take - 1]; take++) {
-                *capture = (fby__capture){s, take};
-                if (match(pattern, p, s + take, captures))
+            for (size_t length = 1; s[length - 1]; length++) {
+                *capture = (fby__capture){s, length};
+                if (match(pattern, p, s + length, captures))
                     return true;
             }
             *capture = (fby__capture){0};

@@ -232,7 +232,7 @@ static fby_status check_folder(const char *said, const char *path, fby_error *er
     return FBY_OK;
 }
 
-static fby_status take_reach(fby_dataset *ds, const fby_open_opts *o, fby_error *err)
+static fby_status set_reach(fby_dataset *ds, const fby_open_opts *o, fby_error *err)
 {
     fby__buf folders = {0};
     fby_status status = FBY_OK;
@@ -259,7 +259,7 @@ static fby_status take_reach(fby_dataset *ds, const fby_open_opts *o, fby_error 
 }
 
 /* What formats are told: kept, for a table may have to be read again. */
-static fby_status take_format_opts(fby_dataset *ds, const fby_open_opts *o, fby_error *err)
+static fby_status set_format_opts(fby_dataset *ds, const fby_open_opts *o, fby_error *err)
 {
     if (o->sample_axis < 0 || o->sample_axes < 0)
         return fby__fail(err, FBY_E_ARG, "an axis cannot be negative");
@@ -276,12 +276,12 @@ static fby_status take_format_opts(fby_dataset *ds, const fby_open_opts *o, fby_
                                            .fill_sources = o->missing_sources == FBY_MISSING_SOURCES_FILL,
                                            .locks = fby__h5_lock_check(),
                                            .reach.environment = &ds->config.environment};
-    FBY__TRY(take_reach(ds, o, err));
+    FBY__TRY(set_reach(ds, o, err));
     FBY__TRY(copy_text(ds, o->table, &ds->config.format.table, err));
     return copy_text(ds, o->dimension, &ds->config.format.dimension, err);
 }
 
-static fby_status take_files(fby_dataset *ds, const fby__found *found, fby_error *err)
+static fby_status list_files(fby_dataset *ds, const fby__found *found, fby_error *err)
 {
     ds->files = fby__calloc(found->n_files, sizeof *ds->files);
     ds->constants = fby__arena_alloc(&ds->arena, found->n_columns * sizeof *ds->constants);
@@ -450,7 +450,7 @@ static fby_status open_files(fby_dataset *ds, const fby_source *sources, size_t 
     const fby__hash128 key =
         e->prefix_bytes ? fby__hash_more(found.key, e->variables, e->prefix_bytes) : found.key; /* names the index cache */
     fby__packed *packs = found.packs;
-    fby_status status = take_files(ds, &found, err);
+    fby_status status = list_files(ds, &found, err);
     fby__found_fini(&found);
     FBY__TRY(status);
     FBY__TRY(fby__index_load(cache_dir, key, &ds->index, err));
@@ -510,7 +510,7 @@ static fby_status open_within(const fby_source *sources, size_t n_sources, const
     ds->config.missing_columns = o->missing_columns;
     ds->config.n_threads = fby__cpu_count();
     ds->config.memory_bytes = o->memory_bytes;
-    fby_status status = take_format_opts(ds, o, err);
+    fby_status status = set_format_opts(ds, o, err);
     if (status == FBY_OK)
         status = open_files(ds, sources, n_sources, o, err);
     if (status == FBY_OK)
@@ -537,7 +537,7 @@ fby_status fby_dataset_open(const fby_source *sources, size_t n_sources, const f
 
 /* ---- from memory ---- */
 
-static fby_status take_table(fby_dataset *ds, fby_error *err)
+static fby_status list_table(fby_dataset *ds, fby_error *err)
 {
     fby__table *table = ds->memory_table;
     fby__group_size *groups = fby__arena_alloc(&ds->arena, table->n_groups * sizeof *groups);
@@ -576,6 +576,6 @@ fby_status fby_dataset_from_arrow(struct ArrowArrayStream *stream, fby_dataset *
     ds->config.n_threads = fby__cpu_count();
     fby_status status = stream ? fby__arrow_table_create(stream, &ds->memory_table, err) : fby__fail(err, FBY_E_ARG, "no stream");
     if (status == FBY_OK)
-        status = take_table(ds, err);
+        status = list_table(ds, err);
     return publish(ds, status, begin, out, err);
 }

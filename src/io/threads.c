@@ -20,13 +20,13 @@ typedef struct threads {
 
     pthread_mutex_t lock; /* guards the rest, and next and cursor of the queued batches */
     pthread_cond_t work;
-    fby__io_batch *head, *tail; /* batches with requests that nobody took yet; borrowed */
+    fby__io_batch *head, *tail; /* batches with requests that no thread has yet; borrowed */
     int n_idle;
     bool stopping; /* the threads leave when the queue is empty */
 } threads;
 
 /* The next request to read, or false when the engine stops. */
-static bool take(threads *self, fby__io_batch **out_batch, fby__io_request **out_request)
+static bool next_request(threads *self, fby__io_batch **out_batch, fby__io_request **out_request)
 {
     pthread_mutex_lock(&self->lock);
     while (!self->head && !self->stopping) {
@@ -50,7 +50,7 @@ static void *serve(void *arg)
     threads *self = arg;
     fby__io_batch *batch;
     fby__io_request *request;
-    while (take(self, &batch, &request)) {
+    while (next_request(self, &batch, &request)) {
         fby_error error;
         fby_cancel *before = fby_cancel_use(batch->cancel);
         if (!fby__io_batch_is_over(batch) && fby__file_read(request->file, request->offset, request->dst, request->n, &error) != FBY_OK)

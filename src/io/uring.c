@@ -152,7 +152,7 @@ static void complete_read(uring *self, slot *s, int result)
 }
 
 /* Move what was submitted since to the end of `todo`; true when the engine is to stop. */
-static bool take_incoming(uring *self)
+static bool append_incoming(uring *self)
 {
     pthread_mutex_lock(&self->lock);
     if (self->incoming) {
@@ -212,7 +212,7 @@ static void give_up(uring *self, int sys_errno)
     pthread_mutex_lock(&self->lock);
     self->dead_errno = sys_errno;
     pthread_mutex_unlock(&self->lock);
-    (void)take_incoming(self); /* the last time: submit refuses from now on */
+    (void)append_incoming(self); /* the last time: submit refuses from now on */
 
     fby_error why;
     fby__fail_errno(&why, sys_errno, "io_uring stopped working");
@@ -247,7 +247,7 @@ static void serve(uring *self)
 {
     arm_event(self);
     for (;;) {
-        bool stopping = take_incoming(self);
+        bool stopping = append_incoming(self);
         start_requests(self);
         if (stopping && self->n_in_flight == 0 && !self->todo)
             return;

@@ -2,8 +2,8 @@
  * One batch: gather the samples of the pieces whose phases are ready, into the batch's own buffers.
  *
  * Usually every piece is ready and each output is filled by one gather over all slots. At the border of two superbatches a
- * batch takes what is there, so that the drained superbatch can make room for the next, and the rest when that is decoded.
- * Values that vary in length are then staged per piece, since their place is known only when all lengths are (assemble_rows.c).
+ * batch gathers what is there, so that the drained superbatch can make room for the next, and the rest when that is decoded.
+ * Values that vary in length are then staged per piece, since where they go is known only when all lengths are (assemble_rows.c).
  * A batch that the budget has no room for gives its pieces back and waits for its turn (schedule_room.c).
  */
 #include "loader/assemble_internal.h"
@@ -220,24 +220,24 @@ static fby_status fill_dense(const fby__fill *f, const fby__slots *slots, fby_er
 
 /* ---- a batch ---- */
 
-/* The pieces of a batch that a worker has taken. */
-typedef struct taken {
+/* The pieces of a batch that a worker gathers. */
+typedef struct gathering {
     fby_loader *l;
     fby__worker *w;
     fby__flight *f;
     uint32_t n;
     bool whole; /* all there are, of one source: as if they were one */
-} taken;
+} gathering;
 
-static fby__slots slots_of(const taken *t, uint32_t k)
+static fby__slots slots_of(const gathering *g, uint32_t k)
 {
-    if (t->whole)
-        return (fby__slots){.slot = 0, .n = (uint32_t)t->f->batch->size, .in = &t->l->sources.at[0]};
-    const fby__plan_piece *piece = &t->f->pieces[t->w->taken[k]];
+    if (g->whole)
+        return (fby__slots){.slot = 0, .n = (uint32_t)g->f->batch->size, .in = &g->l->sources.at[0]};
+    const fby__plan_piece *piece = &g->f->pieces[g->w->gathering[k]];
     return (fby__slots){.slot = piece->slot,
                         .n = piece->n,
-                        .in = fby__source_of_piece(t->l, piece),
-                        .staged = &t->f->staged[(size_t)t->w->taken[k] * t->l->outputs.shape->n_ragged]};
+                        .in = fby__source_of_piece(g->l, piece),
+                        .staged = &g->f->staged[(size_t)g->w->gathering[k] * g->l->outputs.shape->n_ragged]};
 }
 
 static bool turn_to(fby__fill *f, const fby__slots *slots)
@@ -248,16 +248,16 @@ static bool turn_to(fby__fill *f, const fby__slots *slots)
 }
 
 /* Piece k begins slots without a gap whose rows are known: which ones, and the first piece behind them. */
-static uint32_t begin_run(const taken *t, fby__fill *f, uint32_t k, uint32_t n)
+static uint32_t begin_run(const gathering *g, fby__fill *f, uint32_t k, uint32_t n)
 {
-    fby__slots slots = slots_of(t, k);
+    fby__slots slots = slots_of(g, k);
     uint32_t end = k;
     f->pointed_begin = f->pointed_end = slots.slot;
     while (slots.slot == f->pointed_end && turn_to(f, &slots)) {
         f->pointed_end += slots.n;
         if (++end == n)
             break;
-        slots = slots_of(t, end);
+        slots = slots_of(g, end);
     }
     return end > k ? end : k + 1;
 }
@@ -266,43 +266,43 @@ static uint32_t begin_run(const taken *t, fby__fill *f, uint32_t k, uint32_t n)
  * One output. Where the rows of all pieces lie is found first: while one piece's rows are copied the next one's are fetched, whatever source
  * those are of. The pieces of a mixture are short.
  */
-static fby_status gather_output(const taken *t, uint32_t output, uint32_t ragged, fby_error *err)
+static fby_status gather_output(const gathering *g, uint32_t output, uint32_t ragged, fby_error *err)
 {
-    fby__fill f = {.w = t->w, .b = t->f->batch, .output = output, .o = &t->l->outputs.shape->outputs[output]};
-    const uint32_t n = t->whole ? 1 : t->n;
+    fby__fill f = {.w = g->w, .b = g->f->batch, .output = output, .o = &g->l->outputs.shape->outputs[output]};
+    const uint32_t n = g->whole ? 1 : g->n;
     for (uint32_t k = 0; k < n; k++) {
-        const fby__slots slots = slots_of(t, k);
+        const fby__slots slots = slots_of(g, k);
         if (turn_to(&f, &slots))
             point(&f, &slots);
     }
     for (uint32_t k = 0, run = 0; k < n; k++) {
         if (k == run)
-            run = begin_run(t, &f, k, n);
-        const fby__slots slots = slots_of(t, k);
+            run = begin_run(g, &f, k, n);
+        const fby__slots slots = slots_of(g, k);
         (void)turn_to(&f, &slots);
         FBY__TRY(fby__batch_output_varies(f.o) ? fby__fill_varying(&f, ragged, &slots, err) : fill_dense(&f, &slots, err));
     }
     return FBY_OK;
 }
 
-static fby__grant gather(fby_loader *l, fby__worker *w, fby__flight *f, uint32_t n_take, bool last, fby__lack *out, fby_error *err)
+static fby__grant gather(fby_loader *l, fby__worker *w, fby__flight *f, uint32_t n_gathering, bool last, fby__lack *out, fby_error *err)
 {
-    const taken t = {.l = l, .w = w, .f = f, .n = n_take, .whole = !fby__comes_in_pieces(&l->sources, f, n_take)};
+    const gathering g = {.l = l, .w = w, .f = f, .n = n_gathering, .whole = !fby__comes_in_pieces(&l->sources, f, n_gathering)};
     uint32_t ragged = 0;
-    for (uint32_t k = 0; k < n_take; k++)
-        if (!resolve(l, w, &f->pieces[w->taken[k]])) {
+    for (uint32_t k = 0; k < n_gathering; k++)
+        if (!resolve(l, w, &f->pieces[w->gathering[k]])) {
             (void)fby__fail(err, FBY_E_CANCELLED, "the loader was cancelled");
             return FBY__GRANT_FAILED;
         }
-    const fby__grant grant = fby__reserve_values(l, w, f, n_take, last, out, err);
+    const fby__grant grant = fby__reserve_values(l, w, f, n_gathering, last, out, err);
     if (grant != FBY__GRANTED)
         return grant;
     for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
-        if (gather_output(&t, i, ragged, err) != FBY_OK)
+        if (gather_output(&g, i, ragged, err) != FBY_OK)
             return FBY__GRANT_FAILED;
         ragged += fby__batch_output_varies(&l->outputs.shape->outputs[i]);
     }
-    if (last && !t.whole)
+    if (last && !g.whole)
         fby__join_staged(l, f);
     return FBY__GRANTED;
 }
@@ -317,13 +317,13 @@ void fby__flight_piece_done_locked(fby__schedule *s, const fby__loader_memory *m
     fby__loader_piece_done_locked(s, m, f->pieces[p].phase);
 }
 
-static uint32_t take_ready_locked(fby__schedule *s, fby__flight *f, fby__worker *w)
+static uint32_t begin_ready_locked(fby__schedule *s, fby__flight *f, fby__worker *w)
 {
     uint32_t n = 0;
     for (uint32_t p = 0; p < f->n_pieces; p++)
         if (f->piece_state[p] == FBY__PIECE_WAITING && s->phases[f->pieces[p].phase].state == FBY__PHASE_READY) {
-            f->piece_state[p] = FBY__PIECE_TAKEN;
-            w->taken[n++] = p;
+            f->piece_state[p] = FBY__PIECE_GATHERING;
+            w->gathering[n++] = p;
         }
     return n;
 }
@@ -335,7 +335,7 @@ void fby__assemble_run(fby__task *task, int worker)
     fby__worker *w = &l->engine.workers[worker];
     pthread_mutex_lock(&l->schedule.lock);
     uint32_t n = 0;
-    while (!l->schedule.stop && (n = take_ready_locked(&l->schedule, f, w)) > 0) {
+    while (!l->schedule.stop && (n = begin_ready_locked(&l->schedule, f, w)) > 0) {
         bool last = f->n_done + n == f->n_pieces;
         fby__schedule_unlock(l);
         uint64_t began = fby__now_ns();
@@ -352,12 +352,12 @@ void fby__assemble_run(fby__task *task, int worker)
         pthread_mutex_lock(&l->schedule.lock);
         if (grant == FBY__NO_ROOM) {
             for (uint32_t k = 0; k < n; k++)
-                f->piece_state[w->taken[k]] = FBY__PIECE_WAITING;
+                f->piece_state[w->gathering[k]] = FBY__PIECE_WAITING;
             f->lacks = lack;
             break;
         }
         for (uint32_t k = 0; k < n; k++)
-            fby__flight_piece_done_locked(&l->schedule, &l->memory, f, w->taken[k]);
+            fby__flight_piece_done_locked(&l->schedule, &l->memory, f, w->gathering[k]);
         if (grant == FBY__GRANT_FAILED)
             fby__flight_fail_locked(l, f, &err);
         else if (f->n_done == f->n_pieces)

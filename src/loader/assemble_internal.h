@@ -38,9 +38,9 @@ static inline const fby__loader_source *fby__source_of_piece(const fby_loader *l
 }
 
 /** Are values that vary staged piece by piece? Where some pieces are missing; and of a mixture, whose pieces are of several sources. */
-static inline bool fby__comes_in_pieces(const fby__loader_sources *sources, const fby__flight *f, uint32_t n_taken)
+static inline bool fby__comes_in_pieces(const fby__loader_sources *sources, const fby__flight *f, uint32_t n_gathering)
 {
-    return n_taken < f->n_pieces || sources->n > 1;
+    return n_gathering < f->n_pieces || sources->n > 1;
 }
 
 /** Where the first row of a slot's sample lies in a panel of its block. */
@@ -62,10 +62,11 @@ uint64_t fby__fill_sample(const fby__fill *f, uint64_t slot);
 /** An output whose samples differ in length: packed or padded, or staged. `ragged`: its number among those. */
 fby_status fby__fill_varying(const fby__fill *f, uint32_t ragged, const fby__slots *slots, fby_error *err);
 /**
- * Memory for what a flight's taken pieces have of values that vary, all outputs together: granted in full, or nothing is taken. last: no other
+ * Memory for what the pieces that a worker gathers have of values that vary, all outputs together: granted in full, or none of it is. last: no other
  * pieces are missing. *out: how much it is.
  */
-fby__grant fby__reserve_values(fby_loader *l, fby__worker *w, fby__flight *f, uint32_t n_taken, bool last, fby__lack *out, fby_error *err);
+fby__grant fby__reserve_values(fby_loader *l, fby__worker *w, fby__flight *f, uint32_t n_gathering, bool last, fby__lack *out,
+                               fby_error *err);
 /** All pieces are staged: put their values together in slot order. */
 void fby__join_staged(fby_loader *l, fby__flight *f);
 /** The rows of slot i, of n, that an output takes. NULL in out->index where there are no more than max_rows. */

@@ -1,7 +1,7 @@
 /*
  * Outputs whose samples differ in length: the rows of groups, the elements of lists, the bytes of strings; packed or padded.
  *
- * Lengths come first, of all outputs and slots; then all memory for the values is taken at once, or none, so that a batch holds none while it
+ * Lengths come first, of all outputs and slots; then all memory for the values is reserved at once, or none, so that a batch holds none while it
  * waits for more. Samples that are longer than the output wants give a random subset of their rows, in order.
  */
 #include "loader/assemble_internal.h"
@@ -254,13 +254,13 @@ typedef struct values_round {
     fby_loader *l;
     fby__worker *w;
     fby__flight *f;
-    uint32_t n_taken;
+    uint32_t n_gathering;
     bool stages, places; /* values wait for other pieces; all lengths are known */
 } values_round;
 
 static fby__staged *staged_of(const values_round *r, uint32_t k, uint32_t ragged)
 {
-    return &r->f->staged[(size_t)r->w->taken[k] * r->l->outputs.shape->n_ragged + ragged];
+    return &r->f->staged[(size_t)r->w->gathering[k] * r->l->outputs.shape->n_ragged + ragged];
 }
 
 /* How much memory an output's values take in this round. */
@@ -270,8 +270,8 @@ static fby_status count_output(const values_round *r, uint32_t output, uint32_t 
     size_t bytes = 0;
     uint64_t total = 0;
     *out = 0;
-    for (uint32_t k = 0; k < r->n_taken; k++) {
-        const fby__plan_piece *piece = &r->f->pieces[r->w->taken[k]];
+    for (uint32_t k = 0; k < r->n_gathering; k++) {
+        const fby__plan_piece *piece = &r->f->pieces[r->w->gathering[k]];
         fill.in = fby__source_of_piece(r->l, piece);
         fill.s = &fill.in->outputs[output];
         const uint64_t n = measure(&fill, piece->slot, piece->n);
@@ -296,18 +296,18 @@ static fby__grant stage_output(const values_round *r, uint32_t output, uint32_t 
     const size_t row_bytes = r->l->outputs.shape->outputs[output].row_bytes;
     fby__slab *memory = &staged_of(r, 0, ragged)->memory;
     size_t bytes = 0;
-    for (uint32_t k = 0; k < r->n_taken; k++)
+    for (uint32_t k = 0; k < r->n_gathering; k++)
         bytes += staged_of(r, k, ragged)->n_values * row_bytes;
-    const fby__grant grant = fby__values_slab_take(r->l->engine.account, bytes, exact, memory, err);
+    const fby__grant grant = fby__values_slab_get(r->l->engine.account, bytes, exact, memory, err);
     const uint8_t *at = memory->data;
-    for (uint32_t k = 0; k < r->n_taken && grant == FBY__GRANTED; k++) {
+    for (uint32_t k = 0; k < r->n_gathering && grant == FBY__GRANTED; k++) {
         staged_of(r, k, ragged)->data = at;
         at += staged_of(r, k, ragged)->n_values * row_bytes;
     }
     return grant;
 }
 
-static fby__grant take_output(const values_round *r, uint32_t output, uint32_t ragged, bool exact, fby_error *err)
+static fby__grant reserve_output(const values_round *r, uint32_t output, uint32_t ragged, bool exact, fby_error *err)
 {
     const fby__grant grant = r->stages ? stage_output(r, output, ragged, exact, err) : FBY__GRANTED;
     return r->places && grant == FBY__GRANTED ? fby__batch_reserve(r->f->batch, output, exact, err) : grant;
@@ -321,27 +321,28 @@ static void give_back(const values_round *r)
 }
 
 /* All of them or none. */
-static fby__grant take_all(const values_round *r, bool exact, fby_error *err)
+static fby__grant reserve_all(const values_round *r, bool exact, fby_error *err)
 {
     fby__grant grant = FBY__GRANTED;
     uint32_t ragged = 0;
     for (uint32_t i = 0; i < r->l->outputs.shape->n_outputs && grant == FBY__GRANTED; i++)
         if (fby__batch_output_varies(&r->l->outputs.shape->outputs[i]))
-            grant = take_output(r, i, ragged++, exact, err);
+            grant = reserve_output(r, i, ragged++, exact, err);
     if (grant != FBY__GRANTED)
         give_back(r);
     return grant;
 }
 
-fby__grant fby__reserve_values(fby_loader *l, fby__worker *w, fby__flight *f, uint32_t n_taken, bool last, fby__lack *out, fby_error *err)
+fby__grant fby__reserve_values(fby_loader *l, fby__worker *w, fby__flight *f, uint32_t n_gathering, bool last, fby__lack *out,
+                               fby_error *err)
 {
-    const bool stages = fby__comes_in_pieces(&l->sources, f, n_taken);
-    const values_round r = {.l = l, .w = w, .f = f, .n_taken = n_taken, .stages = stages, .places = !stages || last};
+    const bool stages = fby__comes_in_pieces(&l->sources, f, n_gathering);
+    const values_round r = {.l = l, .w = w, .f = f, .n_gathering = n_gathering, .stages = stages, .places = !stages || last};
     uint32_t ragged = 0;
     uint64_t most = 0, bytes;
     *out = (fby__lack){0};
-    for (uint32_t k = 0; k < n_taken; k++)
-        out->samples += f->pieces[w->taken[k]].n;
+    for (uint32_t k = 0; k < n_gathering; k++)
+        out->samples += f->pieces[w->gathering[k]].n;
     for (uint32_t i = 0; i < l->outputs.shape->n_outputs; i++) {
         if (!fby__batch_output_varies(&l->outputs.shape->outputs[i]))
             continue;
@@ -351,8 +352,8 @@ fby__grant fby__reserve_values(fby_loader *l, fby__worker *w, fby__flight *f, ui
         most = fby__max_u64(most, bytes);
         out->bytes += bytes;
     }
-    const fby__grant grant = take_all(&r, false, err);
-    return grant == FBY__NO_ROOM ? take_all(&r, true, err) : grant;
+    const fby__grant grant = reserve_all(&r, false, err);
+    return grant == FBY__NO_ROOM ? reserve_all(&r, true, err) : grant;
 }
 
 /* ---- staged values ---- */

@@ -326,7 +326,7 @@ static fby_status hand_over(fby_loader *l, fby__finished *finished, uint32_t n_r
     return FBY_OK;
 }
 
-static fby_status take(fby_loader *l, bool result, int64_t timeout_ns, fby__finished *out, fby_error *err)
+static fby_status next_finished(fby_loader *l, bool result, int64_t timeout_ns, fby__finished *out, fby_error *err)
 {
     FBY__TRY(fby__loader_check_process(l, err));
     if (result != l->config.asked.transform_pulled)
@@ -358,7 +358,7 @@ static fby_status take(fby_loader *l, bool result, int64_t timeout_ns, fby__fini
 fby_status fby_loader_next(fby_loader *l, int64_t timeout_ns, fby_batch **out, fby_error *err)
 {
     fby__finished finished = {0};
-    FBY__TRY(take(l, false, timeout_ns, &finished, err));
+    FBY__TRY(next_finished(l, false, timeout_ns, &finished, err));
     *out = finished.batch;
     return FBY_OK;
 }
@@ -366,7 +366,7 @@ fby_status fby_loader_next(fby_loader *l, int64_t timeout_ns, fby_batch **out, f
 fby_status fby_loader_next_result(fby_loader *l, int64_t timeout_ns, void **out, fby_error *err)
 {
     fby__finished finished = {0};
-    const fby_status status = take(l, true, timeout_ns, &finished, err);
+    const fby_status status = next_finished(l, true, timeout_ns, &finished, err);
     *out = finished.result;
     return status;
 }

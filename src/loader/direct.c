@@ -111,7 +111,7 @@ static fby__start begin_phase(fby_loader *l, const fby__plan_phase *phase, fby_e
     uint32_t missing = 0;
     /* acquire pairs with the consumer's release: there is room for others again */
     if (phase->last_batch >= atomic_load_explicit(&l->pump.consumed, memory_order_acquire) + d->window) {
-        fby__pump_when_taken_locked(s, phase->last_batch + 1 - d->window);
+        fby__pump_when_consumed_locked(s, phase->last_batch + 1 - d->window);
         s->no_window = d->window < l->memory.direct.smooth; /* else it is far enough ahead */
         return FBY__NOT_NOW;
     }
@@ -347,7 +347,7 @@ static fby_status reserve(fby__read *read, fby_error *err)
 {
     fby__load_job *job = fby__load_job_of(read);
     fby__spares *stages = &job->loader->engine.direct->stages;
-    if (fby__spares_take(stages, stages->bytes, NULL, NULL, &job->stage, err) != FBY__GRANTED)
+    if (fby__spares_get(stages, stages->bytes, NULL, NULL, &job->stage, err) != FBY__GRANTED)
         return err->code; /* never larger than reserved: out of memory */
     uint8_t *at = job->stage.data;
     for (uint32_t i = 0; i < read->reader->n_panels; i++)

@@ -155,8 +155,8 @@ fby_status fby__loader_refuse_budget(fby_loader *l, const fby_loader_opts *opts,
 /** Release the lock, and do what had to wait for that: memory and files are unmapped, memory for batches is mapped. */
 void fby__schedule_unlock(fby_loader *l);
 void fby__loader_pump_locked(fby_loader *l);
-/** The pump that runs could go on when the consumer has taken so many batches of the epoch. */
-static inline void fby__pump_when_taken_locked(fby__schedule *s, uint64_t batches)
+/** The pump that runs could go on when the consumer has so many batches of the epoch. */
+static inline void fby__pump_when_consumed_locked(fby__schedule *s, uint64_t batches)
 {
     if (batches < s->pump_at_next)
         s->pump_at_next = batches;

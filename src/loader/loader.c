@@ -150,7 +150,7 @@ static fby_status init_locks(fby__schedule *s, fby__queue *q, fby_error *err)
 #define MAX_PART_RUNS ((size_t)1 << 22) /* 200 MB while a loader is opened, half of it as long as it is open */
 
 /* Parts by key need to know which samples have which key. */
-static fby_status take_keys(fby__loader_config *config, const fby_samples *samples, const fby_loader_opts *opts, fby_error *err)
+static fby_status read_keys(fby__loader_config *config, const fby_samples *samples, const fby_loader_opts *opts, fby_error *err)
 {
     fby__key_spans keys;
     if (!opts->part_keys && !opts->part_key)
@@ -274,7 +274,7 @@ fby_status fby__loader_open(const fby__asked_source *asked, uint32_t n, const fb
     fby__epoch *first = NULL;
     uint32_t n_pieces;
     if ((status = fby__history_init(&l->history, err)) != FBY_OK || (status = fby__loader_init_sources(l, asked, n, err)) != FBY_OK ||
-        (status = take_keys(&l->config, l->sources.at[0].samples, opts, err)) != FBY_OK)
+        (status = read_keys(&l->config, l->sources.at[0].samples, opts, err)) != FBY_OK)
         goto fail;
     choose_batch_size(&l->config, &l->sources, opts);
     if ((status = fby__loader_resolve_all(l, asked, err)) != FBY_OK || (status = fby__loader_costs(l, err)) != FBY_OK ||
@@ -362,7 +362,7 @@ void fby_loader_close(fby_loader *l)
         fby__free(w->n_rows);
         fby__free((void *)w->row);
         fby__free((void *)w->entry);
-        fby__free(w->taken);
+        fby__free(w->gathering);
         fby__pool_scratch_destroy(w->sorted);
         fby__free(w->id);
         fby__free(w->repeats);

@@ -17,7 +17,7 @@
 #include <assert.h>
 #include <math.h>
 
-static uint64_t take(uint64_t *left, uint64_t wanted, uint64_t most)
+static uint64_t allot(uint64_t *left, uint64_t wanted, uint64_t most)
 {
     const uint64_t bytes = fby__min_u64(wanted, most);
     *left -= bytes;
@@ -28,12 +28,12 @@ static fby__shares shares_of(const fby__loader_memory *m, const fby__loader_conf
 {
     uint64_t left = budget - fby__min_u64(budget, m->minimum_bytes);
     fby__shares s;
-    s.store_bytes = take(&left, m->wanted.store_bytes, left / 4);
+    s.store_bytes = allot(&left, m->wanted.store_bytes, left / 4);
     const uint64_t others = m->wanted.jobs_bytes + m->wanted.values_bytes + m->wanted.rest_bytes;
-    s.depth_bytes = take(&left, m->wanted.depth_bytes, fby__max_u64(left / 2, left - fby__min_u64(left, others)));
-    s.jobs_bytes = take(&left, m->wanted.jobs_bytes, fby__min_u64(left / 2, budget / 8));
+    s.depth_bytes = allot(&left, m->wanted.depth_bytes, fby__max_u64(left / 2, left - fby__min_u64(left, others)));
+    s.jobs_bytes = allot(&left, m->wanted.jobs_bytes, fby__min_u64(left / 2, budget / 8));
     const uint64_t blocks = left < m->wanted.rest_bytes ? 0 : m->wanted.rest_bytes;
-    s.values_bytes = take(&left, m->wanted.values_bytes, (left - blocks) / (config->asked.memory_all ? 1 : 4));
+    s.values_bytes = allot(&left, m->wanted.values_bytes, (left - blocks) / (config->asked.memory_all ? 1 : 4));
     s.rest_bytes = left;
     return s;
 }

@@ -72,7 +72,7 @@ static size_t n_values(const fby_output *spec)
 }
 
 /* Nothing was said of the steps. */
-static bool takes_whole_windows(const fby_output *spec)
+static bool has_whole_windows(const fby_output *spec)
 {
     return n_values(spec) > 0 && !spec->one_step && !spec->step_begin && !spec->step_end;
 }
@@ -241,7 +241,7 @@ fby_status fby__loader_notes_make(fby__loader_source *in, const fby__plan_output
         if (n_values(target->spec) == 0 || target->step == 0 || target->step + target->n_steps != fby_samples_max_rows(in->samples))
             continue;
         for (size_t k = 0; k < n && l->outputs.notes.n < most; k++)
-            if (takes_whole_windows(outputs[k].spec))
+            if (has_whole_windows(outputs[k].spec))
                 FBY__TRY(note_covered(in, &outputs[k], target, err));
     }
     return FBY_OK;

@@ -19,7 +19,7 @@ bool fby__lists_may_hold_arrays(const fby_dataset *ds)
 }
 
 /* The column's own share of the operations. */
-static fby_status take_ops(const fby_output *spec, size_t i, fby__made_input *in, fby_error *err)
+static fby_status copy_ops(const fby_output *spec, size_t i, fby__made_input *in, fby_error *err)
 {
     if (spec->n_ops == 0)
         return FBY_OK;
@@ -46,7 +46,7 @@ fby_status fby__resolve_lists(fby__plan_output *o, fby_error *err)
         in->spec = (fby_output){.name = spec->name, .columns = spec->columns + i, .n_columns = 1};
         p->spec = &in->spec;
         FBY__TRY(fby__plan_output_columns(p, 1, err));
-        FBY__TRY(take_ops(spec, i, in, err));
+        FBY__TRY(copy_ops(spec, i, in, err));
         p->column[0] = o->column[i];
         p->stored[0] = o->stored[i];
         p->fill[0] = o->fill[i];

@@ -101,7 +101,7 @@ static bool is_found_by_groups(const fby__loader_source *in, const fby_output *s
     return yes;
 }
 
-static void take_first_row(const fby__loader_source *in, fby__plan_output *o)
+static void use_first_row(const fby__loader_source *in, fby__plan_output *o)
 {
     const fby_make_kind kind = o->spec->make->kind;
     const uint32_t n = count_varying(o);
@@ -155,7 +155,7 @@ fby_status fby__resolve_made(fby__loader_source *in, fby__plan_output *o, fby__o
     if (status == FBY_OK)
         status = fby__choose_rows(in, o, err);
     if (status == FBY_OK) {
-        take_first_row(in, o);
+        use_first_row(in, o);
         fby__make_spec make = {.output = spec->name,
                                .make = spec->make,
                                .dtype = spec->dtype,

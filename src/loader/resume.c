@@ -376,9 +376,9 @@ static fby_status check_options(fby_loader *l, const fby_loader_state *s, fby_er
 
 fby_status fby_loader_state_set(fby_loader *l, const fby_loader_state *state, fby_error *err)
 {
-    fby_loader_state taken;
-    const fby_loader_state *s = &taken;
-    FBY__TRY(FBY__SIZED_IN(fby_loader_state, fingerprint, state, &taken, err));
+    fby_loader_state full;
+    const fby_loader_state *s = &full;
+    FBY__TRY(FBY__SIZED_IN(fby_loader_state, fingerprint, state, &full, err));
     FBY__TRY(fby__loader_check_process(l, err));
     if (s->version != FBY_STATE_VERSION)
         return fby__fail(

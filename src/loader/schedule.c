@@ -91,7 +91,7 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
         fits = !bytes[i] || reserve(l, bytes[i], now, &slabs[i]);
     if (!fits) {
         s->no_room = true;
-        fby__pump_when_taken_locked(s, 0); /* values of a batch that is handed out are the consumer's, and no longer charged */
+        fby__pump_when_consumed_locked(s, 0); /* values of a batch that is handed out are the consumer's, and no longer charged */
     }
     fby__cache_entry *e = fits ? fby__cache_insert(s->cache, block, w->lo, w->hi) : NULL;
     if (!e) {
@@ -264,7 +264,7 @@ static bool is_held_back(fby__schedule *s, const fby__pump *pump)
     if (s->start_batch == 0 || s->epoch->phases[s->load_phase].first_batch <= s->start_batch ||
         atomic_load_explicit(&pump->consumed, memory_order_acquire) > s->start_batch)
         return false;
-    fby__pump_when_taken_locked(s, s->start_batch + 1);
+    fby__pump_when_consumed_locked(s, s->start_batch + 1);
     return true;
 }
 
@@ -281,7 +281,7 @@ static bool is_far_ahead(fby_loader *l)
     if (s->load_phase < s->n_drained + enough ||
         first_batch < atomic_load_explicit(&l->pump.consumed, memory_order_acquire) + l->config.depth)
         return false;
-    fby__pump_when_taken_locked(s, first_batch + 1 - l->config.depth);
+    fby__pump_when_consumed_locked(s, first_batch + 1 - l->config.depth);
     return true;
 }
 
@@ -294,7 +294,7 @@ static bool is_short(fby__schedule *s, const fby__pump *pump, uint64_t starved)
     if (!fby__is_narrow_locked(s))
         return false;
     if (first_batch > atomic_load_explicit(&pump->consumed, memory_order_acquire)) {
-        fby__pump_when_taken_locked(s, first_batch);
+        fby__pump_when_consumed_locked(s, first_batch);
         return true;
     }
     return s->n_busy > 0; /* its end pumps */
@@ -339,7 +339,7 @@ static void read_ahead(fby_loader *l)
         fby__first_starved_locked(l) != UINT64_MAX)
         return;
     if (s->start_batch > 0 && atomic_load_explicit(&l->pump.consumed, memory_order_acquire) == s->start_batch) {
-        fby__pump_when_taken_locked(s, s->start_batch + 1);
+        fby__pump_when_consumed_locked(s, s->start_batch + 1);
         return; /* begun at a batch that the consumer does not have yet: as is_held_back */
     }
     while (ahead && s->ahead.phase < ahead->n_phases && ahead->phases[s->ahead.phase].first_batch == 0 && s->n_loads < l->memory.max_jobs) {
@@ -450,12 +450,12 @@ static void pump(fby_loader *l)
     fby__loader_held_up_locked(s, &l->engine.trace, (s->no_room || s->no_window) && s->n_loads == 0);
     read_ahead(l);
     if (s->n_busy == 0)
-        fby__pump_when_taken_locked(s, 0); /* nobody else would */
+        fby__pump_when_consumed_locked(s, 0); /* nobody else would */
 }
 
 /*
- * The consumer asks for a pump when it has taken `pump.at` batches: a pump that can start nothing costs it a wake, and a worker more.
- * What it took while pump.at was not said yet is looked at here: both write their number before they read the other's.
+ * The consumer asks for a pump when it has consumed `pump.at` batches: a pump that can start nothing costs it a wake, and a worker more.
+ * What it consumed while pump.at was not said yet is looked at here: both write their number before they read the other's.
  */
 void fby__loader_pump_locked(fby_loader *l)
 {
@@ -476,7 +476,7 @@ void fby__loader_pump_task(fby__task *task, int worker)
 {
     (void)worker;
     fby_loader *l = FBY__TASK_OWNER(task, fby_loader, pump.task);
-    /* acq_rel, pairs with the consumer's exchange: a batch taken before it is seen below, one taken after queues another pump */
+    /* acq_rel, pairs with the consumer's exchange: a batch consumed before it is seen below, one consumed after queues another pump */
     (void)atomic_exchange_explicit(&l->pump.queued, false, memory_order_acq_rel);
     pthread_mutex_lock(&l->schedule.lock);
     fby__loader_pump_locked(l);

@@ -127,5 +127,5 @@ void fby__queue_flights_locked(fby_loader *l)
         fby__loader_wake_locked(l);
     /* While a batch waits for blocks, their end pumps; later ones would wait for the same. */
     if (n_waiting == 0 && s->next_flight < s->epoch->n_batches)
-        fby__pump_when_taken_locked(s, 0);
+        fby__pump_when_consumed_locked(s, 0);
 }

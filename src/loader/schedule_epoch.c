@@ -133,8 +133,8 @@ fby_status fby__loader_grow_pieces(fby_loader *l, uint32_t n, fby_error *err)
         return FBY_OK;
     bool ok = true;
     for (int i = 0; i < l->config.n_threads && ok; i++) {
-        fby__free(l->engine.workers[i].taken);
-        ok = (l->engine.workers[i].taken = fby__calloc(n, sizeof *l->engine.workers[i].taken)) != NULL;
+        fby__free(l->engine.workers[i].gathering);
+        ok = (l->engine.workers[i].gathering = fby__calloc(n, sizeof *l->engine.workers[i].gathering)) != NULL;
     }
     for (uint32_t i = 0; i < l->config.depth && ok; i++) {
         fby__flight *f = &l->schedule.flights[i];

@@ -76,7 +76,7 @@ bool fby__block_may_load_locked(fby_loader *l, uint32_t block)
         return false;
     if (company == FBY__WITH_NOTHING_ELSE && l->engine.delivery->keeps_blocks && !fby__is_narrow_locked(&l->schedule)) {
         l->schedule.no_room = true;
-        fby__pump_when_taken_locked(&l->schedule, 0);
+        fby__pump_when_consumed_locked(&l->schedule, 0);
         return false;
     }
     (void)fby__load_shrink_locked(l); /* whether there were any */
@@ -124,7 +124,7 @@ uint64_t fby__feed_starved_locked(fby_loader *l)
     if (fits)
         f->lacks = (fby__lack){0};
     else
-        fby__pump_when_taken_locked(&l->schedule, 0); /* values of a batch that is handed out are the consumer's, and no longer charged */
+        fby__pump_when_consumed_locked(&l->schedule, 0); /* values of a batch that is handed out are no longer charged */
     return f->index;
 }
 

@@ -1,7 +1,7 @@
 /*
  * Loaders over one data set in a process share decoded blocks: training and validation over one table, or the same files opened twice.
  *
- *     A's entry: loading ─► ready ──offer──► body ◄──take── B's entry: ready at once, nothing read
+ *     A's entry: loading ─► ready ──offer──► body ◄──find── B's entry: ready at once, nothing read
  *                                             │
  *                        let go by both: its memory goes back to the account of the last one
  *

@@ -13,7 +13,7 @@
 
 #define SOURCE_DOMAIN 0x6d6978u /* "mix" */
 
-static fby_status take_samples(fby__loader_source *in, fby_samples *samples, fby_error *err)
+static fby_status set_samples(fby__loader_source *in, fby_samples *samples, fby_error *err)
 {
     if (!samples)
         return fby__samples_rows(in->ds, &in->samples, err);
@@ -65,7 +65,7 @@ fby_status fby__loader_init_sources(fby_loader *l, const fby__asked_source *aske
             return fby__fail_nomem(err, "a loader");
         if (n_blocks > UINT32_MAX / 2)
             return fby__fail(err, FBY_E_UNSUPPORTED, "the sources of a mixture have more than 2^31 blocks");
-        FBY__TRY(take_samples(in, asked[i].samples, err));
+        FBY__TRY(set_samples(in, asked[i].samples, err));
     }
     l->memory.n_blocks = (uint32_t)n_blocks;
     return FBY_OK;

@@ -146,7 +146,7 @@ typedef struct fby__load_job {
 
 static inline fby__load_job *fby__load_job_of(fby__read *read) { return FBY__TASK_OWNER(read, fby__load_job, read); }
 
-typedef enum fby__piece_state { FBY__PIECE_WAITING, FBY__PIECE_TAKEN, FBY__PIECE_DONE } fby__piece_state;
+typedef enum fby__piece_state { FBY__PIECE_WAITING, FBY__PIECE_GATHERING, FBY__PIECE_DONE } fby__piece_state;
 
 /** Staged values of one ragged output of one piece, when a batch's pieces do not come at once. */
 typedef struct fby__staged {
@@ -189,7 +189,7 @@ typedef struct fby__worker {
     uint64_t *id;                   /* batch_samples: the sample's number in the dataset, for operations in place */
     const uint8_t **row;            /* batch_samples: panel rows of one output */
     const fby__cache_entry **entry; /* batch_samples */
-    uint32_t *taken;                /* max_pieces: pieces taken from a flight */
+    uint32_t *gathering;            /* max_pieces: the pieces of a flight that it gathers now */
     fby__pool_scratch *sorted;      /* owned; NULL without length buckets */
     struct fby__made_arrays *made;  /* owned: what a maker is given; NULL when there is none */
     fby__make_scratch scratch_made, scratch_picked, scratch_rows; /* a maker's own; which rows were drawn; those rows */
@@ -443,7 +443,7 @@ typedef struct fby__schedule {
 /** When the consumer has to ask for a pump. Between its thread and the pump's, without a lock. */
 typedef struct fby__pump {
     _Atomic uint64_t consumed; /* seq_cst with `at`, acquire by the pump: batches handed out */
-    _Atomic uint64_t at;       /* seq_cst: when so many are, the pump can go on; UINT64_MAX: not by taking batches */
+    _Atomic uint64_t at;       /* seq_cst: when so many are, the pump can go on; UINT64_MAX: not by consuming batches */
     _Atomic bool queued;       /* acq_rel: at most one pump task is queued */
     fby__task task;
 } fby__pump;

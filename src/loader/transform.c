@@ -191,7 +191,7 @@ void fby__transform_discard_locked(fby__queue *q, uint32_t depth)
 }
 
 /* Takes error over. */
-static void take_back_locked(fby_loader *l, void *result, void (*release)(void *result), bool failed, fby_error *error)
+static void put_result_locked(fby_loader *l, void *result, void (*release)(void *result), bool failed, fby_error *error)
 {
     fby__queue *q = &l->queue;
     fby__finished *slot = slot_locked(q, l->config.depth);
@@ -214,7 +214,7 @@ fby_status fby_loader_transform_done(fby_loader *l, void *result, void (*release
     if (status == FBY_OK) {
         pthread_mutex_lock(&q->lock);
         if (l->config.asked.transform_pulled && q->transform.out)
-            take_back_locked(l, result, release, failed != NULL, error);
+            put_result_locked(l, result, release, failed != NULL, error);
         else
             status = fby__fail(err, FBY_E_STATE, "no batch of this loader is being transformed");
         pthread_mutex_unlock(&q->lock);

@@ -188,7 +188,7 @@ fby_status fby__pack_plan_keys(const fby__pack *p, fby__buf *out, fby_error *err
 }
 
 /* The counts of the plan, which are for its number of tasks. */
-static fby_status take_keys(fby__pack *p, const fby__buf *found, const char *path, unsigned cuts, fby_error *err)
+static fby_status read_keys(fby__pack *p, const fby__buf *found, const char *path, unsigned cuts, fby_error *err)
 {
     bool ok = false;
     const fby_status status = fby__pack_keys_read(p, tail_of(found).keys, &ok, err);
@@ -197,7 +197,7 @@ static fby_status take_keys(fby__pack *p, const fby__buf *found, const char *pat
     return status;
 }
 
-static fby_status take_attributes(fby__pack *p, const fby__buf *found, const char *path, fby_error *err)
+static fby_status read_attributes(fby__pack *p, const fby__buf *found, const char *path, fby_error *err)
 {
     const tail behind = tail_of(found);
     bool ok = false;
@@ -205,7 +205,7 @@ static fby_status take_attributes(fby__pack *p, const fby__buf *found, const cha
     return status == FBY_OK && !ok ? fail_damaged(path, err) : status;
 }
 
-static fby_status take_plan(fby__pack *p, fby_error *err)
+static fby_status adopt_plan(fby__pack *p, fby_error *err)
 {
     fby__buf found = {0};
     char *path;
@@ -222,9 +222,9 @@ static fby_status take_plan(fby__pack *p, fby_error *err)
         if (status == FBY_OK && cuts > fby__max_u64(1, fby__pack_block_count(p))) /* another source may have more blocks */
             status = fail_damaged(path, err);
         if (status == FBY_OK)
-            status = take_attributes(p, &found, path, err);
+            status = read_attributes(p, &found, path, err);
         if (status == FBY_OK && p->keys && !fby__pack_in_memory(p))
-            status = take_keys(p, &found, path, cuts, err);
+            status = read_keys(p, &found, path, cuts, err);
         else if (p->keys) /* of another table, maybe: it is begun anew, with this one's counts */
             cuts = p->keys->n_cuts;
     }
@@ -247,15 +247,15 @@ fby_status fby__pack_plan_read(fby__pack *p, fby_error *err)
         return no_memory(err);
     const bool there = fby__file_stat(path, &is, NULL) == FBY_OK; /* else reading it says why */
     fby__free(path);
-    if (there && memcmp(&is, &p->plan_taken, sizeof is) == 0)
+    if (there && memcmp(&is, &p->plan_stamp, sizeof is) == 0)
         return FBY_OK;
-    FBY__TRY(take_plan(p, err));
-    p->plan_taken = is;
+    FBY__TRY(adopt_plan(p, err));
+    p->plan_stamp = is;
     return FBY_OK;
 }
 
 /* What a run that verified has found; "" where none did. */
-static void take_hash(const char *text, char out[33])
+static void find_hash(const char *text, char out[33])
 {
     const char *at = strstr(text, HASH_LINE);
     if (!at || sscanf(at + sizeof HASH_LINE - 1, "\"%32[0-9a-f]\"", out) != 1)
@@ -278,7 +278,7 @@ fby_status fby__pack_manifest_compare(fby__pack *p, fby_error *err)
     fby_status status = read_text(p, p->to, FBY__PACK_MANIFEST, &found, &path, err);
     if (status == FBY_OK) {
         drop_lines((char *)found.data, "  \"source_root\": ");
-        take_hash((const char *)found.data, p->rows_hash);
+        find_hash((const char *)found.data, p->rows_hash);
         drop_lines((char *)found.data, HASH_LINE);
         status = compare(p, "a finished", p->to, (const char *)found.data, err);
     }
@@ -320,12 +320,12 @@ fby_status fby__pack_plan_write(fby__pack *p, fby_error *err)
 /* ---- the lock ---- */
 
 /* Until it is ours, where others are waited for; they may take as long as they like. */
-static fby_status take_lock(int fd, fby__pack_hold hold, bool *out_taken, fby_error *err)
+static fby_status wait_for_lock(int fd, fby__pack_hold hold, bool *out_held, fby_error *err)
 {
     const int how = hold == FBY__PACK_TOGETHER ? LOCK_SH : LOCK_EX;
     for (;;) {
-        *out_taken = flock(fd, how | LOCK_NB) == 0 || errno != EWOULDBLOCK; /* a file system without locks has none */
-        if (*out_taken || hold != FBY__PACK_LAST)
+        *out_held = flock(fd, how | LOCK_NB) == 0 || errno != EWOULDBLOCK; /* a file system without locks has none */
+        if (*out_held || hold != FBY__PACK_LAST)
             return FBY_OK;
         FBY__TRY(fby__cancel_check(err));
         (void)poll(NULL, 0, FBY__CANCEL_SLICE_MS); /* too early is early */
@@ -339,7 +339,7 @@ static fby_status take_lock(int fd, fby__pack_hold hold, bool *out_taken, fby_er
 fby_status fby__pack_lock(fby__pack *p, fby__pack_hold hold, fby_error *err)
 {
     struct stat locked, there;
-    bool taken = false;
+    bool held = false;
     char *path = fby__format("%s/" FBY__PACK_LOCK, p->work);
     if (!path)
         return no_memory(err);
@@ -348,8 +348,8 @@ fby_status fby__pack_lock(fby__pack *p, fby__pack_hold hold, fby_error *err)
     if (p->lock < 0 && errno != ENOENT)
         status = fby__fail_errno(err, errno, "cannot open '%s'", path);
     else if (p->lock >= 0)
-        status = take_lock(p->lock, hold, &taken, err);
-    if (status == FBY_OK && (!taken || fstat(p->lock, &locked) != 0 || lstat(path, &there) != 0 || locked.st_ino != there.st_ino))
+        status = wait_for_lock(p->lock, hold, &held, err);
+    if (status == FBY_OK && (!held || fstat(p->lock, &locked) != 0 || lstat(path, &there) != 0 || locked.st_ino != there.st_ino))
         status = fby__fail(err, FBY_E_ARG, "'%s' is being packed by another process", p->to);
     fby__free(path);
     return status;

@@ -159,7 +159,7 @@ static fby_status read_segment(const fby__pack *p, const found_segment *from, ui
 }
 
 /* `count` times `each` bytes and their padding, of what is left. */
-static bool take_bytes(fby__bytes *left, uint64_t count, uint64_t each, const uint8_t **out)
+static bool next_bytes(fby__bytes *left, uint64_t count, uint64_t each, const uint8_t **out)
 {
     uint64_t n;
     if (!fby__mul_u64_checked(count, each, &n))
@@ -169,14 +169,14 @@ static bool take_bytes(fby__bytes *left, uint64_t count, uint64_t each, const ui
 }
 
 /* n buffers, whose sizes come before them. */
-static bool take_buffers(fby__bytes *left, uint64_t n, fby__bytes *out)
+static bool next_buffers(fby__bytes *left, uint64_t n, fby__bytes *out)
 {
     const uint8_t *sizes;
-    if (!take_bytes(left, n, sizeof(uint64_t), &sizes))
+    if (!next_bytes(left, n, sizeof(uint64_t), &sizes))
         return false;
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t size = fby__load_u64(sizes + 8 * i);
-        if (!take_bytes(left, size, 1, &out[i].data))
+        if (!next_bytes(left, size, 1, &out[i].data))
             return false;
         out[i].n = (size_t)size;
     }
@@ -198,15 +198,15 @@ static fby_status parse_segment(const fby__pack *p, const uint8_t *bytes, const 
     const uint64_t rows = fby__load_u64(bytes), n_nodes = fby__load_u64(bytes + 8), n_buffers = fby__load_u64(bytes + 16);
     fby__bytes left = {bytes + HEAD_BYTES, (size_t)segment->bytes - HEAD_BYTES};
     const uint8_t *where, *nodes;
-    if (rows != segment->rows || !take_bytes(&left, rows, sizeof **out_where, &where) ||
+    if (rows != segment->rows || !next_bytes(&left, rows, sizeof **out_where, &where) ||
         !all_below((const uint32_t *)(const void *)where, rows, p->bucket_begin[bucket + 1] - p->bucket_begin[bucket]) ||
-        !take_bytes(&left, n_nodes, sizeof(fby__arrow_flat_node), &nodes) || n_buffers > left.n / sizeof(uint64_t))
+        !next_bytes(&left, n_nodes, sizeof(fby__arrow_flat_node), &nodes) || n_buffers > left.n / sizeof(uint64_t))
         return FBY_E_FORMAT;
     fby__bytes *buffers = fby__calloc((size_t)n_buffers + 1, sizeof *buffers);
     if (!buffers)
         return no_memory(err);
     *out_where = (const uint32_t *)(const void *)where;
-    fby_status status = take_buffers(&left, n_buffers, buffers) ? FBY_OK : FBY_E_FORMAT;
+    fby_status status = next_buffers(&left, n_buffers, buffers) ? FBY_OK : FBY_E_FORMAT;
     if (status == FBY_OK)
         status = fby__arrow_flat_batch(&p->schema, rows, (const fby__arrow_flat_node *)(const void *)nodes, (size_t)n_nodes, buffers,
                                        (size_t)n_buffers, out, err);

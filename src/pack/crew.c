@@ -14,7 +14,7 @@ typedef struct crew {
     pthread_mutex_t lock;
     pthread_cond_t ended;
     /* under lock */
-    uint64_t next, last; /* tasks that nobody has taken */
+    uint64_t next, last; /* tasks that nobody has begun */
     uint32_t running;
     fby_status status;
     fby_error error;
@@ -28,7 +28,7 @@ fby_status fby__pack_go_on(const fby__pack *p, fby_error *err)
     return fby__cancel_check(err);
 }
 
-static bool take_task(crew *c, uint64_t *out)
+static bool next_task(crew *c, uint64_t *out)
 {
     (void)pthread_mutex_lock(&c->lock);
     const bool more = c->status == FBY_OK && c->next < c->last;
@@ -59,7 +59,7 @@ static void *work(void *arg)
     fby_error error = {0};
     uint64_t k;
     fby_status status = c->phase->begin(c->p, c->n_workers, &worker, &error);
-    while (status == FBY_OK && take_task(c, &k))
+    while (status == FBY_OK && next_task(c, &k))
         status = c->phase->run(worker, k, &error);
     const bool lacks_memory = worker && status != FBY_OK && c->phase->lacks_memory(worker);
     if (worker)

@@ -196,7 +196,7 @@ fby_status fby__pack_look(const fby__pack *p, fby__pack_state *out, fby_error *e
     return *out == FBY__PACK_NOTHING ? refuse_others(p, false, err) : FBY_OK;
 }
 
-fby_status fby__pack_take_over(fby__pack *p, fby__pack_state state, fby_error *err)
+fby_status fby__pack_adopt(fby__pack *p, fby__pack_state state, fby_error *err)
 {
     if (state == FBY__PACK_UNFINISHED || state == FBY__PACK_UNTIDY)
         FBY__TRY(fby__pack_plan_read(p, err));
@@ -220,7 +220,7 @@ static fby_status begin_locked(fby__pack *p, bool *out_finished, fby_error *err)
     FBY__TRY(refuse_finished(p, state, err));
     if (state == FBY__PACK_NOTHING)
         return fby__pack_plan_write(p, err);
-    const fby_status status = fby__pack_take_over(p, state, err);
+    const fby_status status = fby__pack_adopt(p, state, err);
     p->resumed = true;
     *out_finished = status == FBY_OK && state == FBY__PACK_UNTIDY;
     return status;
@@ -231,7 +231,7 @@ fby_status fby__pack_folder_check(fby__pack *p, fby_error *err)
     fby__pack_state state;
     FBY__TRY(fby__pack_look(p, &state, err));
     FBY__TRY(refuse_finished(p, state, err));
-    return state == FBY__PACK_NOTHING ? fby__pack_attributes_find(p, err) : fby__pack_take_over(p, state, err);
+    return state == FBY__PACK_NOTHING ? fby__pack_attributes_find(p, err) : fby__pack_adopt(p, state, err);
 }
 
 /* Files that have their final names already. */

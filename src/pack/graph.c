@@ -182,12 +182,12 @@ static fby_status describe(const fby__pack *p, fby_pack_task *t, name_list *in, 
 }
 
 /* What is agreed on, if anything is yet. */
-static fby_status take_over(fby__pack *p, fby__pack_state *out, fby_error *err)
+static fby_status adopt(fby__pack *p, fby__pack_state *out, fby_error *err)
 {
     if (fby__pack_in_memory(p))
         return fby__fail(err, FBY_E_UNSUPPORTED, "tasks of a table in memory: write it to a file first, which all of them can read");
     FBY__TRY(fby__pack_look(p, out, err));
-    return fby__pack_take_over(p, *out, err);
+    return fby__pack_adopt(p, *out, err);
 }
 
 static fby_status list_tasks(fby__pack *p, fby_pack_task_fn each, void *user, fby_error *err)
@@ -195,7 +195,7 @@ static fby_status list_tasks(fby__pack *p, fby_pack_task_fn each, void *user, fb
     fby__pack_state state;
     name_list in = {0}, out = {0};
     bool more = true;
-    fby_status status = take_over(p, &state, err);
+    fby_status status = adopt(p, &state, err);
     for (size_t i = 0; i < N_PHASES; i++) {
         const uint64_t n = PHASES[i].count(p);
         for (uint64_t k = 0; status == FBY_OK && more && k < n; k++) {
@@ -325,7 +325,7 @@ static fby_status done_before(fby__pack *p, fby_pack_phase phase)
 /* Is there a plan, as there has to be for all phases but the first? */
 static fby_status find_plan(fby__pack *p, fby_pack_phase phase, fby__pack_state *out, fby_error *err)
 {
-    FBY__TRY(take_over(p, out, err));
+    FBY__TRY(adopt(p, out, err));
     return *out != FBY__PACK_NOTHING || phase == FBY_PACK_PLAN
                ? FBY_OK
                : fby__fail(err, FBY_E_ARG, "'%s' holds no plan of a pack: run task plan:0 first", p->to);

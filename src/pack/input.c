@@ -93,7 +93,7 @@ static void unpad(fby_output *o)
     o->pad = 0;
 }
 
-static fby_status take_outputs(fby__pack_pipeline *l, const fby_loader_opts *o, fby_error *err)
+static fby_status copy_outputs(fby__pack_pipeline *l, const fby_loader_opts *o, fby_error *err)
 {
     fby_output *own = fby__arena_alloc(&l->arena, (o->n_outputs + 1) * sizeof *own);
     if (!own)
@@ -130,7 +130,7 @@ fby_status fby__pack_pipeline_open(fby_dataset *ds, const fby_loader_opts *given
                            "samples that are drawn by weights come anew in every epoch, and a pack holds one: pack all of "
                            "them, and draw when training");
     if (status == FBY_OK)
-        status = take_outputs(l, &o, err);
+        status = copy_outputs(l, &o, err);
     if (status == FBY_OK)
         status = fby__outputs_text(o.outputs, o.n_outputs, &l->text, err);
     if (status == FBY_OK)

@@ -128,7 +128,7 @@ typedef struct fby__pack {
     const char *codec, *extension;
     fby__pack_words words;
     fby__pack_attributes attributes;
-    fby__file_stamp plan_taken; /* of the plan's file, once it was taken over */
+    fby__file_stamp plan_stamp; /* of the plan's file that was read; zeroed before */
     fby__pack_sum *sums;        /* owned: one a verify task; NULL = not yet. Each is the thread's that runs the task */
     char rows_hash[33];         /* of verify; "" = not yet */
     uint64_t written_bytes;     /* of the files under their final names; 0 = not yet */
@@ -235,12 +235,12 @@ typedef enum fby__pack_state {
 
 /** FBY_E_ARG: the folder holds something else, or the work folder is none. */
 fby_status fby__pack_look(const fby__pack *p, fby__pack_state *out, fby_error *err);
-/** What was found there is this pack, and none of the files is of anything else; its numbers are taken over. FBY_E_CHANGED, FBY_E_ARG, FBY_E_FORMAT. */
-fby_status fby__pack_take_over(fby__pack *p, fby__pack_state state, fby_error *err);
+/** What was found there is this pack, and none of the files is of anything else; its numbers are read. FBY_E_CHANGED, FBY_E_ARG, FBY_E_FORMAT. */
+fby_status fby__pack_adopt(fby__pack *p, fby__pack_state state, fby_error *err);
 /** Would begin() refuse the folder? FBY_E_ARG; nothing is made or removed. */
 fby_status fby__pack_folder_check(fby__pack *p, fby_error *err);
 /**
- * Make the folders, or take over what an unfinished run left: the number of tasks, resumed. From now on no other process works in it.
+ * Make the folders, or adopt what an unfinished run left: the number of tasks, resumed. From now on no other process works in it.
  * *out_finished: all that was missing was done here.
  */
 fby_status fby__pack_folder_begin(fby__pack *p, bool *out_finished, fby_error *err);

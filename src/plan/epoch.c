@@ -131,7 +131,7 @@ static uint32_t cut_items(const fby__epoch *epoch, const fby__plan_item *units, 
 
 /*
  * Which of this rank's batches take from positions [begin, end) of a stream of `length`; false when none does.
- * Batch b takes [b*stride + offset, … + take).
+ * Batch b takes [b*stride + offset, … + share).
  */
 static bool phase_batches(const fby__epoch *epoch, uint64_t length, fby__plan_phase *phase)
 {
@@ -184,7 +184,7 @@ double fby__plan_growth_share(const fby__plan *plan)
  * Gather items [k, end) of the rank's stream s into its next phase, which begins at `position`: as many as the limit allows, at least one.
  * Returns the item after it.
  */
-static uint32_t take_items(const fby__epoch *epoch, uint32_t s, uint32_t k, uint32_t end, uint64_t position, uint32_t ordinal,
+static uint32_t fill_phase(const fby__epoch *epoch, uint32_t s, uint32_t k, uint32_t end, uint64_t position, uint32_t ordinal,
                            uint64_t *out_samples)
 {
     const fby__plan *plan = epoch->plan;
@@ -225,7 +225,7 @@ static uint32_t cut_phases(fby__epoch *epoch, const uint32_t *stream_items, fby_
         uint32_t ordinal = 0;
         for (uint32_t k = stream_items[s]; k < stream_items[s + 1]; ordinal++) {
             uint64_t samples;
-            uint32_t end = take_items(epoch, s, k, stream_items[s + 1], position, ordinal, &samples);
+            uint32_t end = fill_phase(epoch, s, k, stream_items[s + 1], position, ordinal, &samples);
             fby__plan_phase phase = {.stream = plan->first_stream + s,
                                      .begin = position,
                                      .end = position + samples,

@@ -91,9 +91,9 @@ void fby__epoch_destinations(const fby__epoch *epoch, uint32_t phase_index, uint
         for (uint32_t j = 0; j < some; j++) {
             const uint64_t position = phase->begin + (permuted ? index[j] : element + j);
             const uint64_t from = position - origin, b = divide(from, plan->stride, magic), within = from - b * plan->stride;
-            const bool taken = position >= origin && within < plan->share && b < told;
-            out[done + j] =
-                (fby__destination){.batch = taken ? (uint32_t)b : FBY__NOWHERE, .slot = (b == last ? last_slot : slot) + (uint32_t)within};
+            const bool is_wanted = position >= origin && within < plan->share && b < told;
+            out[done + j] = (fby__destination){.batch = is_wanted ? (uint32_t)b : FBY__NOWHERE,
+                                               .slot = (b == last ? last_slot : slot) + (uint32_t)within};
         }
         element += some;
         done += some;

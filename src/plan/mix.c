@@ -189,7 +189,7 @@ static fby_status check_mix_opts(const fby__mix_opts *m, const fby__plan_opts *o
 }
 
 /* Weights become integers, exactly where they are integers or binary fractions of not too different sizes. */
-static fby_status take_weights(fby__mix *mix, const fby__mix_opts *m, fby_error *err)
+static fby_status set_weights(fby__mix *mix, const fby__mix_opts *m, fby_error *err)
 {
     mix->n_epochs = m->weights ? m->n_epochs : 1;
     if (!(mix->weights = fby__calloc((size_t)mix->n_epochs * mix->n, sizeof *mix->weights)))
@@ -371,7 +371,7 @@ static fby_status build_mix(fby__plan *plan, const fby__mix_opts *m, const fby__
     fby__plan_share_streams(plan, o);
     FBY__TRY(create_sources(plan, m, o, err));
     FBY__TRY(join_blocks(plan, m, err));
-    FBY__TRY(take_weights(mix, m, err));
+    FBY__TRY(set_weights(mix, m, err));
     bool full = true; /* as all sources are */
     for (uint32_t i = 0; i < mix->n; i++)
         full &= mix->source[i]->shuffle == FBY__SHUFFLE_FULL;

@@ -186,8 +186,8 @@ static uint64_t batch_after(const fby__epoch *epoch, uint32_t s, uint32_t source
     return lo;
 }
 
-/* Does batch b take slots of a source between two positions of the rank's stream s? */
-static bool takes(const fby__epoch *epoch, uint32_t s, uint32_t source, uint64_t begin, uint64_t end, uint64_t b)
+/* Does batch b have slots of a source between two positions of the rank's stream s? */
+static bool has_slots(const fby__epoch *epoch, uint32_t s, uint32_t source, uint64_t begin, uint64_t end, uint64_t b)
 {
     uint64_t lo, hi;
     fby__epoch_window(epoch, s, b, &lo, &hi);
@@ -238,12 +238,12 @@ static bool phase_batches(const fby__epoch *epoch, uint32_t p, fby__plan_phase *
     phase->last_batch -= used;
     for (; epoch->plan->share != epoch->plan->stride && used; phase->first_batch++) { /* NONE: between windows, slots are other ranks' */
         used = phase->first_batch <= phase->last_batch;
-        if (used && takes(epoch, s, pass->source, begin, end, phase->first_batch))
+        if (used && has_slots(epoch, s, pass->source, begin, end, phase->first_batch))
             break;
     }
-    while (epoch->plan->share != epoch->plan->stride && used && !takes(epoch, s, pass->source, begin, end, phase->last_batch))
+    while (epoch->plan->share != epoch->plan->stride && used && !has_slots(epoch, s, pass->source, begin, end, phase->last_batch))
         phase->last_batch--;
-    if (end == quota && p == last_pass_of(mix, pass->source, s) && takes(epoch, s, pass->source, quota, UINT64_MAX, last)) {
+    if (end == quota && p == last_pass_of(mix, pass->source, s) && has_slots(epoch, s, pass->source, quota, UINT64_MAX, last)) {
         phase->first_batch = used ? phase->first_batch : last; /* it fills the last batch up */
         phase->last_batch = last;
         used = true;

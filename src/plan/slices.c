@@ -44,7 +44,7 @@ typedef struct shares {
 } shares;
 
 /* With parts, as many files as the smallest part has, from small to large as all files are. */
-static fby_status take_shares(const fby__plan *plan, shares *out, fby_error *err)
+static fby_status list_shares(const fby__plan *plan, shares *out, fby_error *err)
 {
     uint64_t *samples = fby__calloc(plan->n_files, sizeof *samples);
     if (!samples)
@@ -149,7 +149,7 @@ fby_status fby__plan_diversify(fby__plan *plan, const fby__plan_opts *o, fby_err
     if (wanted) {
         if (!plan->files)
             return fby__fail(err, FBY_E_ARG, "distinct files in a batch were asked for, but this data set has none");
-        FBY__TRY(take_shares(plan, &w, err));
+        FBY__TRY(list_shares(plan, &w, err));
         status = check_files(plan, &w, wanted, err);
     }
     if (status == FBY_OK && plan->shuffle != FBY__SHUFFLE_FULL && !plan->whole_streams) { /* else everything is mixed with everything */

@@ -119,11 +119,11 @@ static bool room_for_buffer(void *user, size_t bytes)
     return read->sink->room(read, bytes);
 }
 
-static fby_status take_buffer(fby__read *read, size_t bytes, fby_error *err)
+static fby_status get_buffer(fby__read *read, size_t bytes, fby_error *err)
 {
     const fby__reader *r = read->reader;
     if (r->buffers) {
-        const fby__grant grant = fby__spares_take(r->buffers, bytes, room_for_buffer, read, &read->io, err);
+        const fby__grant grant = fby__spares_get(r->buffers, bytes, room_for_buffer, read, &read->io, err);
         if (grant != FBY__NO_ROOM)
             return grant == FBY__GRANTED ? FBY_OK : err->code;
         read->lacks_room = true;
@@ -167,7 +167,7 @@ fby_status fby__fetch_plan(fby__read *read, size_t *out_n, fby_error *err)
     *out_n = n_requests;
     if (mapped || total == 0)
         return FBY_OK;
-    FBY__TRY(take_buffer(read, total, err));
+    FBY__TRY(get_buffer(read, total, err));
     uint8_t *at = read->io.data;
     for (size_t i = n_merged; i < n_requests; i++) {
         read->requests[i].dst = at;

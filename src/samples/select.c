@@ -34,7 +34,7 @@ static bool satisfies(const condition *c, const fby__value *v)
     return !(c->low.given && is_below(v, &c->low)) && (!c->high.given || is_below(v, &c->high));
 }
 
-static fby_status take_bound(const fby_bound *given, const fby__value_type *type, fby_bound *out, fby_error *err)
+static fby_status set_bound(const fby_bound *given, const fby__value_type *type, fby_bound *out, fby_error *err)
 {
     *out = *given;
     if (given->given && type->is_text)
@@ -56,8 +56,8 @@ static fby_status condition_init(condition *c, const fby_select_opts *o, const f
     *c = (condition){.set = values->n ? set : NULL};
     if (values->n)
         return fby__value_set_init(set, values, false, type, err);
-    FBY__TRY(take_bound(&o->low, type, &c->low, err));
-    return take_bound(&o->high, type, &c->high, err);
+    FBY__TRY(set_bound(&o->low, type, &c->low, err));
+    return set_bound(&o->high, type, &c->high, err);
 }
 
 static fby_status check_options(const fby_select_opts *o, fby_error *err)
@@ -206,8 +206,8 @@ static fby_status add_key_locked(keys *k, const fby__value *v, fby_error *err)
     return FBY_OK;
 }
 
-static fby_status take_column(void *user, void *local, const fby__scan_rows *rows, uint32_t number, const fby__panel *panel,
-                              const char *constant, fby_error *err)
+static fby_status visit_column(void *user, void *local, const fby__scan_rows *rows, uint32_t number, const fby__panel *panel,
+                               const char *constant, fby_error *err)
 {
     keys *k = user;
     keys_local *w = local;
@@ -255,7 +255,7 @@ static fby_status read_keys(keys *k, const fby_select_opts *o, const char *key, 
                                                          .n_threads = o->n_threads,
                                                          .user = k,
                                                          .local_bytes = sizeof(keys_local),
-                                                         .column = take_column,
+                                                         .column = visit_column,
                                                          .fini = keys_local_fini},
                                    err);
     if (status != FBY_OK)
@@ -325,10 +325,10 @@ static fby__choice_key key_of(const fby_samples *samples, const fby_select_opts 
 
 fby_status fby_samples_select(const fby_samples *samples, const fby_select_opts *given, fby_samples **out, fby_error *err)
 {
-    fby_select_opts taken;
-    const fby_select_opts *opts = &taken;
+    fby_select_opts full;
+    const fby_select_opts *opts = &full;
     bool found;
-    FBY__TRY(FBY__SIZED_IN(fby_select_opts, values, given, &taken, err));
+    FBY__TRY(FBY__SIZED_IN(fby_select_opts, values, given, &full, err));
     FBY__TRY(check_options(opts, err));
     FBY__TRY(fby__samples_refuse_drawn(samples, "select", err));
     fby__choice_key key = key_of(samples, opts);

@@ -197,7 +197,7 @@ fby__value_type fby__sample_values_type(const fby__sample_values *v)
 }
 
 /* The values that are given as such a column holds them. */
-static fby_status take_given(fby__value_set *set, const fby_values *given, const fby__value_type *type, fby_error *err)
+static fby_status add_given(fby__value_set *set, const fby_values *given, const fby__value_type *type, fby_error *err)
 {
     set->given = *given;
     if (given->numbers && !type->counts)
@@ -232,7 +232,7 @@ fby_status fby__value_set_init(fby__value_set *set, const fby_values *given, boo
         return fby__fail(err, FBY_E_ARG, "%s: give at least one value, all numbers or all strings", type->name);
     if (given->n >= UINT32_MAX / 2)
         return fby__fail(err, FBY_E_ARG, "%s: %zu values are too many", type->name, given->n);
-    FBY__TRY(take_given(set, given, type, err));
+    FBY__TRY(add_given(set, given, type, err));
     for (set->n_slots = 16; set->n_slots < 2 * given->n;)
         set->n_slots *= 2;
     set->slots = fby__calloc(set->n_slots, sizeof *set->slots);

@@ -325,12 +325,12 @@ static fby_status make_splits(const fby__splitting *p, fby_samples **made, fby_e
 fby_status fby_samples_split(const fby_samples *samples, const fby_split_opts *given, const fby_split *splits, size_t n_splits,
                              fby_samples **out, fby_error *err)
 {
-    fby_split_opts taken;
-    FBY__TRY(FBY__SIZED_IN(fby_split_opts, n_threads, given, &taken, err));
+    fby_split_opts full;
+    FBY__TRY(FBY__SIZED_IN(fby_split_opts, n_threads, given, &full, err));
     FBY__TRY(fby__samples_refuse_drawn(samples, "split", err));
     if (n_splits == 0 || n_splits > FBY__MAX_SPLITS)
         return fby__fail(err, FBY_E_ARG, "%zu splits: 1 to %d are possible", n_splits, FBY__MAX_SPLITS);
-    fby__splitting p = {.s = samples, .opts = &taken, .splits = splits, .n_splits = n_splits};
+    fby__splitting p = {.s = samples, .opts = &full, .splits = splits, .n_splits = n_splits};
     fby__account_scope scope;
     FBY__TRY(fby__samples_choosing_begin(&scope, samples, err));
     p.ends = fby__calloc(n_splits + 1, sizeof *p.ends);

@@ -268,7 +268,7 @@ static fby_status bad_row(const table_reading *t, uint64_t row, const char *why,
                      (unsigned long long)in.rows);
 }
 
-static fby_status take_files(const table_reading *t, local *w, const fby__scan_rows *rows, const fby__read_column *c,
+static fby_status note_files(const table_reading *t, local *w, const fby__scan_rows *rows, const fby__read_column *c,
                              const fby__panel *panel, const char *constant, fby_error *err)
 {
     if (fby__grow((void **)&w->file, &w->cap_file, (size_t)rows->n, sizeof *w->file) != 0)
@@ -281,7 +281,7 @@ static fby_status take_files(const table_reading *t, local *w, const fby__scan_r
 }
 
 /* The first rows of the groups, or with them and the last rows the groups. */
-static fby_status take_rows(const table_reading *t, local *w, const fby__scan_rows *rows, const fby__read_column *c, bool is_last,
+static fby_status note_rows(const table_reading *t, local *w, const fby__scan_rows *rows, const fby__read_column *c, bool is_last,
                             const fby__panel *panel, const char *constant, fby_error *err)
 {
     const fby_dataset *ds = t->base->ds;
@@ -314,8 +314,8 @@ static fby_status take_rows(const table_reading *t, local *w, const fby__scan_ro
     return FBY_OK;
 }
 
-static fby_status take_values(const table_reading *t, const local *w, const fby__scan_rows *rows, const fby__read_column *c,
-                              const fby__panel *panel, const char *constant, fby_error *err)
+static fby_status visit_values(const table_reading *t, const local *w, const fby__scan_rows *rows, const fby__read_column *c,
+                               const fby__panel *panel, const char *constant, fby_error *err)
 {
     for (uint64_t r = 0; r < rows->n; r++) {
         if (w->file[r] == FBY__NONE)
@@ -327,7 +327,7 @@ static fby_status take_values(const table_reading *t, const local *w, const fby_
     return FBY_OK;
 }
 
-static void take_keys(const table_reading *t, const fby__scan_rows *rows, const fby__read_column *c, const fby__panel *panel,
+static void hash_keys(const table_reading *t, const fby__scan_rows *rows, const fby__read_column *c, const fby__panel *panel,
                       const char *constant)
 {
     const uint64_t table_row = rows->block->first_row + rows->row;
@@ -337,23 +337,23 @@ static void take_keys(const table_reading *t, const fby__scan_rows *rows, const 
     }
 }
 
-static fby_status take_column(void *user, void *memory, const fby__scan_rows *rows, uint32_t number, const fby__panel *panel,
-                              const char *constant, fby_error *err)
+static fby_status visit_column(void *user, void *memory, const fby__scan_rows *rows, uint32_t number, const fby__panel *panel,
+                               const char *constant, fby_error *err)
 {
     const table_reading *t = user;
     const fby__read_column *c = &t->columns[number];
     local *w = memory;
     if (t->role[number] == FILE_COLUMN)
-        return take_files(t, w, rows, c, panel, constant, err);
+        return note_files(t, w, rows, c, panel, constant, err);
     if (number == 0)
-        FBY__TRY(take_files(t, w, rows, NULL, NULL, NULL, err));
+        FBY__TRY(note_files(t, w, rows, NULL, NULL, NULL, err));
     if (t->role[number] == VALUE_COLUMN)
-        return take_values(t, w, rows, c, panel, constant, err);
+        return visit_values(t, w, rows, c, panel, constant, err);
     if (t->role[number] == KEY_COLUMN) {
-        take_keys(t, rows, c, panel, constant);
+        hash_keys(t, rows, c, panel, constant);
         return FBY_OK;
     }
-    return take_rows(t, w, rows, c, t->role[number] == LAST_COLUMN, panel, constant, err);
+    return note_rows(t, w, rows, c, t->role[number] == LAST_COLUMN, panel, constant, err);
 }
 
 static fby_status add_column(table_reading *t, uint32_t role, const char *name, fby_error *err)
@@ -396,7 +396,7 @@ static fby_status read_table(table_reading *t, const fby__read_column *values, i
                                                    .n_threads = n_threads,
                                                    .user = t,
                                                    .local_bytes = sizeof(local),
-                                                   .column = take_column,
+                                                   .column = visit_column,
                                                    .fini = local_fini},
                              err);
 }

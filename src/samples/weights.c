@@ -53,9 +53,9 @@ static fby_status oversample(oversampling *o, const fby_samples *samples, fby_sa
 
 fby_status fby_samples_oversample(const fby_samples *samples, const fby_oversample_opts *given, fby_samples **out, fby_error *err)
 {
-    fby_oversample_opts taken;
-    const fby_oversample_opts *opts = &taken;
-    FBY__TRY(FBY__SIZED_IN(fby_oversample_opts, factors, given, &taken, err));
+    fby_oversample_opts full;
+    const fby_oversample_opts *opts = &full;
+    FBY__TRY(FBY__SIZED_IN(fby_oversample_opts, factors, given, &full, err));
     if (opts->values.n && !opts->factors)
         return fby__fail(err, FBY_E_ARG, "give a factor for each class");
     for (size_t i = 0; i < opts->values.n; i++)

@@ -127,8 +127,8 @@ typedef struct reading {
     names own;            /* those that this table has */
     size_t *column;       /* owned; own.n columns of the result */
     fby__account_scope *scope;
-    double n_tables;  /* that are read into the result, as far as is known: for what is expected of memory */
-    uint64_t n_taken; /* rows, from the first one on */
+    double n_tables; /* that are read into the result, as far as is known: for what is expected of memory */
+    uint64_t n_read; /* rows, from the first one on */
     bool first_wins;
     bool skip_missing; /* rows without a key are left out; otherwise an error */
 } reading;
@@ -144,7 +144,7 @@ static fby_status conflict(const reading *r, uint32_t row, size_t column, double
                      key, now, r->columns->at[column], where, before);
 }
 
-static fby_status take_row(const reading *r, uint32_t row, const double *values, uint64_t at, fby_error *err)
+static fby_status merge_row(const reading *r, uint32_t row, const double *values, uint64_t at, fby_error *err)
 {
     if (r->own.n == 0)
         return FBY_OK;
@@ -159,7 +159,7 @@ static fby_status take_row(const reading *r, uint32_t row, const double *values,
     return FBY_OK;
 }
 
-static fby_status take_batches(reading *r, fby_loader *l, fby_error *err)
+static fby_status add_batches(reading *r, fby_loader *l, fby_error *err)
 {
     for (;;) {
         fby_batch *batch;
@@ -169,7 +169,7 @@ static fby_status take_batches(reading *r, fby_loader *l, fby_error *err)
         if (status != FBY_OK)
             return status == FBY_END ? FBY_OK : status;
         fby__table_key_batch(&r->key, batch, &keys);
-        const uint64_t n = fby_batch_size(batch), first = r->n_taken;
+        const uint64_t n = fby_batch_size(batch), first = r->n_read;
         uint32_t row = 0;
         const double *values = r->own.n ? fby_batch_tensor(batch, keys.n_tensors)->data : NULL;
         for (uint64_t i = 0; status == FBY_OK && i < n; i++) {
@@ -180,16 +180,16 @@ static fby_status take_batches(reading *r, fby_loader *l, fby_error *err)
             if (i == 0 || !fby__table_key_repeats(&r->key, &keys, i))
                 status = fby__table_key_add(&r->key, &keys, i, first, r->to, &row, err);
             if (status == FBY_OK)
-                status = take_row(r, row, values ? values + i * r->own.n : NULL, first + i, err);
+                status = merge_row(r, row, values ? values + i * r->own.n : NULL, first + i, err);
         }
         fby_batch_unref(batch);
         FBY__TRY(status);
-        r->n_taken += n;
-        r->scope->done = (double)r->n_taken / (double)fby_dataset_rows(r->key.ds) / r->n_tables;
+        r->n_read += n;
+        r->scope->done = (double)r->n_read / (double)fby_dataset_rows(r->key.ds) / r->n_tables;
     }
 }
 
-/* From the batch on that has the first row not taken yet; what it has before that comes again, which changes nothing. */
+/* From the batch on that has the first row not read yet; what it has before that comes again, which changes nothing. */
 static fby_status read_batches(reading *r, const fby_output *outputs, size_t n_outputs, uint64_t batch_rows, int n_threads, fby_error *err)
 {
     const fby_loader_opts opts = {FBY_LOADER_SIZES,         .outputs = outputs,          .n_outputs = n_outputs,
@@ -197,10 +197,10 @@ static fby_status read_batches(reading *r, const fby_output *outputs, size_t n_o
                                   .n_threads = n_threads};
     fby_loader *l;
     FBY__TRY(fby__table_loader_open(r->scope, r->key.ds, &opts, &l, err));
-    fby_status status = fby_loader_begin_at(l, 0, r->n_taken / batch_rows, err);
-    r->n_taken -= r->n_taken % batch_rows;
+    fby_status status = fby_loader_begin_at(l, 0, r->n_read / batch_rows, err);
+    r->n_read -= r->n_read % batch_rows;
     if (status == FBY_OK)
-        status = take_batches(r, l, err);
+        status = add_batches(r, l, err);
     fby__table_loader_close(r->scope, l);
     return status;
 }

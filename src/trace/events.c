@@ -3,7 +3,7 @@
  *
  * Who may do what. `registry` guards the list of rings and which recording there is; a ring's lock its events. Begin and end take the registry's,
  * and the rings' below it; a thread that records takes its own ring's alone, once it has one. A ring lives as long as its thread, and then until a
- * recording ends. Whether something is recorded is looked at again under the ring's lock: what end() has taken is not written to.
+ * recording ends. Whether something is recorded is looked at again under the ring's lock: what end() has moved is not written to.
  */
 #include "trace/events.h"
 
@@ -270,7 +270,7 @@ fby_status fby_trace_begin(uint64_t max_events, fby_error *err)
 }
 
 /* What the ring has of the recording that ends, in *out, which owns it. */
-static void take(ring *r, uint64_t current, ring *out)
+static void move_events(ring *r, uint64_t current, ring *out)
 {
     pthread_mutex_lock(&r->lock);
     *out = (ring){.tid = r->tid};
@@ -294,7 +294,7 @@ static bool has_exited(ring *r)
 
 fby_status fby_trace_end(const char *path, fby_error *err)
 {
-    ring *taken = NULL, *gone = NULL;
+    ring *moved = NULL, *gone = NULL;
     bool nomem = false;
     pthread_mutex_lock(&registry.lock);
     if (!is_recorded_here()) {
@@ -307,9 +307,9 @@ fby_status fby_trace_end(const char *path, fby_error *err)
     for (ring **at = &registry.rings; *at;) {
         ring *r = *at, *copy = fby__malloc(sizeof *copy);
         if (copy) {
-            take(r, current, copy);
-            copy->next = taken;
-            taken = copy;
+            move_events(r, current, copy);
+            copy->next = moved;
+            moved = copy;
         }
         nomem |= !copy;
         if (has_exited(r)) { /* nobody else has it any more */
@@ -321,17 +321,17 @@ fby_status fby_trace_end(const char *path, fby_error *err)
         }
     }
     pthread_mutex_unlock(&registry.lock);
-    fby_status status = nomem ? fby__fail_nomem(err, "a trace") : path ? write_file(path, &f, taken, err) : FBY_OK;
+    fby_status status = nomem ? fby__fail_nomem(err, "a trace") : path ? write_file(path, &f, moved, err) : FBY_OK;
     while (gone) {
         ring *next = gone->next;
         ring_free(gone);
         gone = next;
     }
-    while (taken) {
-        ring *next = taken->next;
-        fby__free(taken->events);
-        fby__free(taken);
-        taken = next;
+    while (moved) {
+        ring *next = moved->next;
+        fby__free(moved->events);
+        fby__free(moved);
+        moved = next;
     }
     return status;
 }

@@ -95,8 +95,8 @@ static size_t name_length(const char *s)
     return n;
 }
 
-/* Take an operator when it is next. */
-static bool take(parser *p, const char *token)
+/* Go past an operator, if it is next. */
+static bool accept_token(parser *p, const char *token)
 {
     const size_t n = strlen(token);
     if (strncmp(p->text + p->at, token, n) != 0)
@@ -106,24 +106,24 @@ static bool take(parser *p, const char *token)
     return true;
 }
 
-static bool take_word(parser *p, const char *word) { return name_length(p->text + p->at) == strlen(word) && take(p, word); }
+static bool accept_word(parser *p, const char *word) { return name_length(p->text + p->at) == strlen(word) && accept_token(p, word); }
 
 /* ---- code ---- */
 
-static fby_status emit(parser *p, fby__instruction step, uint32_t takes)
+static fby_status emit(parser *p, fby__instruction step, uint32_t n_operands)
 {
     fby__expression *e = p->out;
     if (fby__grow((void **)&e->instructions, &e->cap, e->n_instructions + 1, sizeof *e->instructions) < 0)
         return fby__fail_nomem(p->err, "an expression");
     e->instructions[e->n_instructions++] = step;
-    p->operands = p->operands + 1 - takes;
+    p->operands = p->operands + 1 - n_operands;
     if (p->operands > FBY__EXPR_MAX_OPERANDS)
         return fail_at(p, p->at, "too many operands are open: make it two outputs, or open fewer brackets");
     e->depth = p->operands > e->depth ? p->operands : e->depth;
     return FBY_OK;
 }
 
-static fby_status emit_op(parser *p, fby__expr_op op, uint32_t takes) { return emit(p, (fby__instruction){.op = op}, takes); }
+static fby_status emit_op(parser *p, fby__expr_op op, uint32_t n_operands) { return emit(p, (fby__instruction){.op = op}, n_operands); }
 
 static fby_status nest(parser *p, fby_status (*rule)(parser *))
 {
@@ -188,14 +188,14 @@ static fby_status parse_arguments(parser *p, const function *f, size_t start)
             FBY__TRY(emit_op(p, f->op, 2));
         if (!repeats && n > f->most)
             break;
-    } while (take(p, ","));
+    } while (accept_token(p, ","));
     if (n < f->least || (n > f->most && !repeats)) {
         char text[80];
         (void)snprintf(text, sizeof text, "%s() takes %u value%s%s, not %s", f->name, f->least, f->least == 1 ? "" : "s",
                        repeats ? " or more" : "", n > f->most ? "more" : "fewer");
         return fail_at(p, start, text);
     }
-    if (!take(p, ")"))
+    if (!accept_token(p, ")"))
         return expected(p, "',' or ')'");
     return repeats ? FBY_OK : emit_op(p, f->op, n);
 }
@@ -214,7 +214,7 @@ static fby_status parse_function(parser *p, size_t n)
                        "isnan, min, max, where");
     p->at += n;
     skip_spaces(p);
-    (void)take(p, "("); /* it is there: why this is a function */
+    (void)accept_token(p, "("); /* it is there: why this is a function */
     return parse_arguments(p, f, start);
 }
 
@@ -279,10 +279,10 @@ static fby_status parse_value(parser *p)
         return parse_quoted(p);
     if (begins_name(c) && !is_keyword(p))
         return parse_name(p);
-    if (!take(p, "("))
+    if (!accept_token(p, "("))
         return expected(p, "a number, a column, a function or '('");
     FBY__TRY(nest(p, parse_choice));
-    return take(p, ")") ? FBY_OK : expected(p, "')' or an operator");
+    return accept_token(p, ")") ? FBY_OK : expected(p, "')' or an operator");
 }
 
 /* ---- operators ---- */
@@ -290,7 +290,7 @@ static fby_status parse_value(parser *p)
 static fby_status parse_power(parser *p)
 {
     FBY__TRY(parse_value(p));
-    if (!take(p, "**") && !take(p, "^"))
+    if (!accept_token(p, "**") && !accept_token(p, "^"))
         return FBY_OK;
     FBY__TRY(nest(p, parse_signed));
     return emit_op(p, FBY__EXPR_POWER, 2);
@@ -298,9 +298,9 @@ static fby_status parse_power(parser *p)
 
 static fby_status parse_signed(parser *p)
 {
-    if (take(p, "+"))
+    if (accept_token(p, "+"))
         return nest(p, parse_signed);
-    if (!take(p, "-"))
+    if (!accept_token(p, "-"))
         return parse_power(p);
     FBY__TRY(nest(p, parse_signed));
     return emit_op(p, FBY__EXPR_NEGATE, 1);
@@ -310,11 +310,11 @@ static fby_status parse_product(parser *p)
 {
     FBY__TRY(parse_signed(p));
     for (;;) {
-        const fby__expr_op op = take(p, "*")    ? FBY__EXPR_MULTIPLY
-                                : take(p, "//") ? FBY__EXPR_FLOOR_DIVIDE
-                                : take(p, "/")  ? FBY__EXPR_DIVIDE
-                                : take(p, "%")  ? FBY__EXPR_MODULO
-                                                : FBY__EXPR_NUMBER;
+        const fby__expr_op op = accept_token(p, "*")    ? FBY__EXPR_MULTIPLY
+                                : accept_token(p, "//") ? FBY__EXPR_FLOOR_DIVIDE
+                                : accept_token(p, "/")  ? FBY__EXPR_DIVIDE
+                                : accept_token(p, "%")  ? FBY__EXPR_MODULO
+                                                        : FBY__EXPR_NUMBER;
         if (op == FBY__EXPR_NUMBER)
             return FBY_OK;
         FBY__TRY(parse_signed(p));
@@ -326,7 +326,7 @@ static fby_status parse_sum(parser *p)
 {
     FBY__TRY(parse_product(p));
     for (;;) {
-        const fby__expr_op op = take(p, "+") ? FBY__EXPR_ADD : take(p, "-") ? FBY__EXPR_SUBTRACT : FBY__EXPR_NUMBER;
+        const fby__expr_op op = accept_token(p, "+") ? FBY__EXPR_ADD : accept_token(p, "-") ? FBY__EXPR_SUBTRACT : FBY__EXPR_NUMBER;
         if (op == FBY__EXPR_NUMBER)
             return FBY_OK;
         FBY__TRY(parse_product(p));
@@ -334,7 +334,7 @@ static fby_status parse_sum(parser *p)
     }
 }
 
-static fby__expr_op take_comparison(parser *p)
+static fby__expr_op accept_comparison(parser *p)
 {
     static const struct {
         const char *token;
@@ -342,7 +342,7 @@ static fby__expr_op take_comparison(parser *p)
     } TOKENS[] = {{"<=", FBY__EXPR_LESS_EQUAL}, {">=", FBY__EXPR_GREATER_EQUAL}, {"==", FBY__EXPR_EQUAL},
                   {"!=", FBY__EXPR_NOT_EQUAL},  {"<", FBY__EXPR_LESS},           {">", FBY__EXPR_GREATER}};
     for (size_t i = 0; i < sizeof TOKENS / sizeof *TOKENS; i++)
-        if (take(p, TOKENS[i].token))
+        if (accept_token(p, TOKENS[i].token))
             return TOKENS[i].op;
     return FBY__EXPR_NUMBER;
 }
@@ -350,20 +350,20 @@ static fby__expr_op take_comparison(parser *p)
 static fby_status parse_comparison(parser *p)
 {
     FBY__TRY(parse_sum(p));
-    const fby__expr_op op = take_comparison(p);
+    const fby__expr_op op = accept_comparison(p);
     if (op == FBY__EXPR_NUMBER)
         return FBY_OK;
     FBY__TRY(parse_sum(p));
     FBY__TRY(emit_op(p, op, 2));
     const size_t at = p->at;
-    if (take_comparison(p) != FBY__EXPR_NUMBER)
+    if (accept_comparison(p) != FBY__EXPR_NUMBER)
         return fail_at(p, at, "comparisons do not chain: write 'a < b and b < c'");
     return FBY_OK;
 }
 
 static fby_status parse_negation(parser *p)
 {
-    if (!take_word(p, "not"))
+    if (!accept_word(p, "not"))
         return parse_comparison(p);
     FBY__TRY(nest(p, parse_negation));
     return emit_op(p, FBY__EXPR_NOT, 1);
@@ -372,7 +372,7 @@ static fby_status parse_negation(parser *p)
 static fby_status parse_all(parser *p)
 {
     FBY__TRY(parse_negation(p));
-    while (take_word(p, "and")) {
+    while (accept_word(p, "and")) {
         FBY__TRY(parse_negation(p));
         FBY__TRY(emit_op(p, FBY__EXPR_AND, 2));
     }
@@ -382,7 +382,7 @@ static fby_status parse_all(parser *p)
 static fby_status parse_condition(parser *p)
 {
     FBY__TRY(parse_all(p));
-    while (take_word(p, "or")) {
+    while (accept_word(p, "or")) {
         FBY__TRY(parse_all(p));
         FBY__TRY(emit_op(p, FBY__EXPR_OR, 2));
     }
@@ -392,10 +392,10 @@ static fby_status parse_condition(parser *p)
 static fby_status parse_choice(parser *p)
 {
     FBY__TRY(parse_condition(p));
-    if (!take(p, "?"))
+    if (!accept_token(p, "?"))
         return FBY_OK;
     FBY__TRY(nest(p, parse_choice));
-    if (!take(p, ":"))
+    if (!accept_token(p, ":"))
         return expected(p, "':'");
     FBY__TRY(nest(p, parse_choice));
     return emit_op(p, FBY__EXPR_WHERE, 3);

@@ -106,16 +106,16 @@ const double *fby__expression_run(const fby__expression *e, const double *const 
             stack[top++] = columns[s->column];
             continue;
         }
-        const size_t takes = fby__expr_operands(s->op);
-        top -= takes;
+        const size_t n_operands = fby__expr_operands(s->op);
+        top -= n_operands;
         double *out = scratch + top * BLOCK;
-        const double *a = stack[top], *b = stack[top + (takes > 1)], *c = stack[top + 2 * (takes > 2)];
-        if (takes == 0)
+        const double *a = stack[top], *b = stack[top + (n_operands > 1)], *c = stack[top + 2 * (n_operands > 2)];
+        if (n_operands == 0)
             for (size_t k = 0; k < n; k++)
                 out[k] = s->number;
-        else if (takes == 1)
+        else if (n_operands == 1)
             run_unary(s->op, a, n, out);
-        else if (takes == 2)
+        else if (n_operands == 2)
             run_binary(s->op, a, b, n, out);
         else
             for (size_t k = 0; k < n; k++)

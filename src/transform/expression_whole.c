@@ -74,13 +74,13 @@ const int64_t *fby__expression_run_whole(const fby__expression *e, const int64_t
             stack[top++] = columns[s->column];
             continue;
         }
-        const size_t takes = fby__expr_operands(s->op);
-        top -= takes;
+        const size_t n_operands = fby__expr_operands(s->op);
+        top -= n_operands;
         int64_t *out = scratch + top * BLOCK;
-        const int64_t *a = stack[top], *b = stack[top + (takes > 1)];
+        const int64_t *a = stack[top], *b = stack[top + (n_operands > 1)];
         for (size_t k = 0; k < n; k++) {
             const char *what = NULL;
-            if (takes == 0)
+            if (n_operands == 0)
                 out[k] = s->whole;
             else
                 what = compute(s->op, a[k], b[k], &out[k]);

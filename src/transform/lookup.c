@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define FIRST_SLOTS 16u
-#define MOST_TAKEN 128u                    /* slots beside each other that a number finds taken: of millions of random ones, some find 80 */
+#define MOST_OCCUPIED 128u                 /* adjacent slots that a number finds occupied: of millions of random ones, some find 80 */
 #define FILLING_STRIDE ((uint64_t)1 << 32) /* of pairs, until it is known how many values the columns have */
 #define DIRECT_SLACK 4096u                 /* a direct table may be so much larger than four times the keys */
 
@@ -54,11 +54,11 @@ static fby_status copy_columns(fby_lookup *t, const char *const *columns, size_t
 /* Of a row whose key begins to be looked for at a slot. false: there are so many others that numbers are to be mixed. */
 static bool place(fby_lookup *t, size_t at, size_t row)
 {
-    size_t taken = 0;
+    size_t occupied = 0;
     for (; t->slots[at] != FBY__LOOKUP_NONE; at = (at + 1) & (t->n_slots - 1))
-        taken++;
+        occupied++;
     t->slots[at] = (uint32_t)row;
-    return taken <= MOST_TAKEN || t->text || t->mixed;
+    return occupied <= MOST_OCCUPIED || t->text || t->mixed;
 }
 
 static void place_all(fby_lookup *t)

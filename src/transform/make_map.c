@@ -56,7 +56,7 @@ static void find_whole_floats(const double *x, whole_block *b)
     }
 }
 
-static bool take_whole(const whole_column *c, const fby__make_job *job, fby__make_cursor *cursor, whole_block *b)
+static bool next_whole(const whole_column *c, const fby__make_job *job, fby__make_cursor *cursor, whole_block *b)
 {
     b->cursor = *cursor;
     b->n = fby__make_next(job, &job->views[0], c->bytes, c->width, cursor, FBY__MAKE_BLOCK, b->stored);
@@ -167,7 +167,7 @@ static fby_status run_one_hot(const void *state, fby__make_job *job, fby_error *
     const one_hot *o = state;
     whole_block b;
     uint8_t *to[FBY__MAKE_BLOCK];
-    for (fby__make_cursor in = {0}, out = {0}; take_whole(&o->column, job, &in, &b);) {
+    for (fby__make_cursor in = {0}, out = {0}; next_whole(&o->column, job, &in, &b);) {
         zero_results(job, o, b.n, &out, to);
         switch (o->element_bytes) {
         case 1: FBY__TRY(set_ones(o, job, &b, to, 1, err)); break;
@@ -448,7 +448,7 @@ static fby_status run_numbers(const value_map *m, fby__make_job *job, fby_error 
 {
     whole_block b;
     uint8_t packed[FBY__MAKE_BLOCK * 8];
-    for (fby__make_cursor in = {0}, out = {0}; take_whole(&m->column, job, &in, &b);) {
+    for (fby__make_cursor in = {0}, out = {0}; next_whole(&m->column, job, &in, &b);) {
         for (size_t i = 0; i < b.n; i++) {
             uint32_t entry = b.is_whole[i] ? entry_of_number(m, b.value[i]) : NOT_THERE;
             if (entry == NOT_THERE) {

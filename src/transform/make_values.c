@@ -1,4 +1,4 @@
-/* Values of a job, taken to a block and put back: see make_values.h. */
+/* Values of a job, packed into a block and put back: see make_values.h. */
 #include "transform/make_values.h"
 
 #include "base/checked.h"
@@ -14,57 +14,57 @@ static inline __attribute__((always_inline)) void pick(uint8_t *to, const uint8_
 }
 
 /* Values of one element a row: every row's first. Most samples are of one row. */
-static inline __attribute__((always_inline)) size_t take_scalars(const fby__make_job *job, const fby__make_view *v, size_t bytes,
+static inline __attribute__((always_inline)) size_t next_scalars(const fby__make_job *job, const fby__make_view *v, size_t bytes,
                                                                  fby__make_cursor *at, size_t n, uint8_t *packed)
 {
     uint64_t sample = at->sample, row = at->row;
-    size_t taken = 0;
-    while (taken < n && sample < job->n) {
+    size_t got = 0;
+    while (got < n && sample < job->n) {
         const uint64_t left = job->n_rows[sample] - row;
-        const size_t k = (size_t)fby__min_u64(left, n - taken);
+        const size_t k = (size_t)fby__min_u64(left, n - got);
         if (k == 1)
-            memcpy(packed + taken * bytes, v->data[sample] + row * v->row_bytes, bytes);
+            memcpy(packed + got * bytes, v->data[sample] + row * v->row_bytes, bytes);
         else
-            pick(packed + taken * bytes, v->data[sample] + row * v->row_bytes, v->row_bytes, bytes, k);
-        taken += k;
+            pick(packed + got * bytes, v->data[sample] + row * v->row_bytes, v->row_bytes, bytes, k);
+        got += k;
         sample += k == left;
         row = k == left ? 0 : row + k;
     }
     *at = (fby__make_cursor){.sample = sample, .row = row};
-    return taken;
+    return got;
 }
 
-static size_t take_arrays(const fby__make_job *job, const fby__make_view *v, size_t bytes, uint32_t width, fby__make_cursor *at, size_t n,
+static size_t next_arrays(const fby__make_job *job, const fby__make_view *v, size_t bytes, uint32_t width, fby__make_cursor *at, size_t n,
                           uint8_t *packed)
 {
-    size_t taken = 0;
-    while (taken < n && at->sample < job->n) {
+    size_t got = 0;
+    while (got < n && at->sample < job->n) {
         if (at->row == job->n_rows[at->sample]) {
             *at = (fby__make_cursor){.sample = at->sample + 1};
             continue;
         }
-        const size_t left = width - at->element, k = left < n - taken ? left : n - taken;
-        memcpy(packed + taken * bytes, v->data[at->sample] + at->row * v->row_bytes + at->element * bytes, k * bytes);
-        taken += k;
+        const size_t left = width - at->element, k = left < n - got ? left : n - got;
+        memcpy(packed + got * bytes, v->data[at->sample] + at->row * v->row_bytes + at->element * bytes, k * bytes);
+        got += k;
         at->element += (uint32_t)k;
         if (at->element == width) {
             at->element = 0;
             at->row++;
         }
     }
-    return taken;
+    return got;
 }
 
 size_t fby__make_next(const fby__make_job *job, const fby__make_view *view, size_t bytes, uint32_t width, fby__make_cursor *cursor,
                       size_t n, void *packed)
 {
     if (width != 1)
-        return take_arrays(job, view, bytes, width, cursor, n, packed);
+        return next_arrays(job, view, bytes, width, cursor, n, packed);
     switch (bytes) {
-    case 1: return take_scalars(job, view, 1, cursor, n, packed);
-    case 2: return take_scalars(job, view, 2, cursor, n, packed);
-    case 4: return take_scalars(job, view, 4, cursor, n, packed);
-    default: return take_scalars(job, view, 8, cursor, n, packed);
+    case 1: return next_scalars(job, view, 1, cursor, n, packed);
+    case 2: return next_scalars(job, view, 2, cursor, n, packed);
+    case 4: return next_scalars(job, view, 4, cursor, n, packed);
+    default: return next_scalars(job, view, 8, cursor, n, packed);
     }
 }
 

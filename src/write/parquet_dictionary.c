@@ -17,7 +17,7 @@
 #define MANY (FIRST_LOOK / 16 * 15) /* different values among them: they hardly repeat */
 #define MARKS 131072u               /* few of FIRST_LOOK values meet in one */
 #define BLOCK 1024u
-#define MOST_TAKEN 128u /* slots beside each other that a new value finds taken: random ones find some 40 */
+#define MOST_OCCUPIED 128u /* slots beside each other that a new value finds occupied: random ones find some 40 */
 
 static inline uint64_t hash_of_number(uint64_t v, bool mixed)
 {
@@ -71,8 +71,8 @@ static fby_status place_again(fby__pqw_dictionary *d, size_t n_slots, size_t val
     return FBY_OK;
 }
 
-/* A value that was not there, for which so many slots were taken; it is not kept when the page would grow too large. */
-static fby_status add_distinct(fby__pqw_dictionary *d, const uint8_t *value, size_t n, bool is_string, size_t taken, fby_error *err)
+/* A value that was not there, for which so many slots were occupied; it is not kept when the page would grow too large. */
+static fby_status add_distinct(fby__pqw_dictionary *d, const uint8_t *value, size_t n, bool is_string, size_t occupied, fby_error *err)
 {
     const fby__pq_string string = {value, (uint32_t)n};
     uint8_t length[4];
@@ -86,7 +86,7 @@ static fby_status add_distinct(fby__pqw_dictionary *d, const uint8_t *value, siz
         return fby__fail_nomem(err, "a dictionary");
     d->n++;
     const size_t n_slots = d->slots.n / sizeof(uint32_t);
-    const bool begins_to_mix = taken > MOST_TAKEN && d->search == FBY__PQW_PLAIN;
+    const bool begins_to_mix = occupied > MOST_OCCUPIED && d->search == FBY__PQW_PLAIN;
     if (begins_to_mix)
         d->search = FBY__PQW_MIXED;
     if ((size_t)d->n * 2 > n_slots)

@@ -130,7 +130,7 @@ static void a_slab_handed_out_leaves_the_budget_and_outlives_the_account_s_owner
     fby__account *a = open_account(4 * MIB);
     fby__account *held = fby__account_ref(a);
     fby__slab s;
-    assert_int_equal(fby__values_slab_take(a, 4 * MIB, false, &s, NULL), FBY__GRANTED);
+    assert_int_equal(fby__values_slab_get(a, 4 * MIB, false, &s, NULL), FBY__GRANTED);
     assert_int_equal(charged(a), 4 * MIB);
     fby__values_slab_hand_out(a, &s);
     assert_int_equal(charged(a), 0);
@@ -152,26 +152,26 @@ static void values_of_batches_stay_mapped_in_the_room_set_aside(void **state)
     fby__account_values(a, 8 * MIB);
     assert_int_equal(charged(a), 8 * MIB);
     fby__slab first, second;
-    assert_int_equal(fby__values_slab_take(a, 3 * MIB, false, &first, NULL), FBY__GRANTED);
+    assert_int_equal(fby__values_slab_get(a, 3 * MIB, false, &first, NULL), FBY__GRANTED);
     assert_true(first.bytes >= 3 * MIB);
     uint8_t *was = first.data;
     fby__values_slab_hand_out(a, &first);
     fby__values_slab_return(a, &first);
     assert_null(first.data);
-    assert_int_equal(fby__values_slab_take(a, 3 * MIB + MIB / 4, false, &first, NULL), FBY__GRANTED); /* a little more: the same memory */
+    assert_int_equal(fby__values_slab_get(a, 3 * MIB + MIB / 4, false, &first, NULL), FBY__GRANTED); /* a little more: the same memory */
     assert_ptr_equal(first.data, was);
     fby__values_slab_drop(a, &first);
-    assert_int_equal(fby__values_slab_take(a, 2 * MIB, false, &first, NULL), FBY__GRANTED); /* less, down to half */
+    assert_int_equal(fby__values_slab_get(a, 2 * MIB, false, &first, NULL), FBY__GRANTED); /* less, down to half */
     assert_ptr_equal(first.data, was);
     assert_int_equal(charged(a), 8 * MIB);
     fby__slab block;
     assert_true(take(a, 8 * MIB, &block)); /* blocks have the rest, and no more */
     assert_false(take(a, 4096, &second));
-    assert_int_equal(fby__values_slab_take(a, 7 * MIB, false, &second, NULL), FBY__NO_ROOM); /* nor do values beyond their room */
+    assert_int_equal(fby__values_slab_get(a, 7 * MIB, false, &second, NULL), FBY__NO_ROOM); /* nor do values beyond their room */
     assert_null(second.data);
     assert_int_equal(charged(a), 16 * MIB);
     fby__slab_free(a, &block);
-    assert_int_equal(fby__values_slab_take(a, 7 * MIB, false, &second, NULL), FBY__GRANTED); /* beyond the room, and counted */
+    assert_int_equal(fby__values_slab_get(a, 7 * MIB, false, &second, NULL), FBY__GRANTED); /* beyond the room, and counted */
     const size_t beyond = first.bytes + second.bytes - 8 * MIB;
     assert_int_equal(charged(a), 8 * MIB + beyond); /* what was idle has given way */
     fby__values_slab_hand_out(a, &second);
@@ -202,9 +202,9 @@ static void values_of_exactly_their_classes_fit_as_far_as_the_limit(void **state
     assert_true(fby__values_fit(a, 11 * MIB));
     assert_false(fby__values_fit(a, 11 * MIB + 1));
     assert_int_equal(fby__values_limit_for(a, 12 * MIB), 17 * MIB);
-    assert_int_equal(fby__values_slab_take(a, 8 * MIB, true, &values[0], NULL), FBY__GRANTED);
-    assert_int_equal(fby__values_slab_take(a, 3 * MIB + 1, true, &values[1], NULL), FBY__NO_ROOM);
-    assert_int_equal(fby__values_slab_take(a, 3 * MIB, true, &values[1], NULL), FBY__GRANTED);
+    assert_int_equal(fby__values_slab_get(a, 8 * MIB, true, &values[0], NULL), FBY__GRANTED);
+    assert_int_equal(fby__values_slab_get(a, 3 * MIB + 1, true, &values[1], NULL), FBY__NO_ROOM);
+    assert_int_equal(fby__values_slab_get(a, 3 * MIB, true, &values[1], NULL), FBY__GRANTED);
     assert_int_equal(charged(a), 16 * MIB);
     assert_false(fby__values_fit(a, 1));
     fby__values_slab_drop(a, &values[0]);
@@ -351,8 +351,8 @@ static void a_pool_is_filled_as_far_as_it_has_room(void **state)
         fby__alloc_fail_at(0);
         assert_int_equal(fby__pool_fill(a, 2, NULL), FBY_OK);
         assert_true(fby__pool_spares(a) >= 2);
-        assert_int_equal(fby__pool_slab_take(a, &s, NULL), FBY_OK);
-        assert_int_equal(fby__pool_slab_take(a, &other, NULL), FBY_OK);
+        assert_int_equal(fby__pool_slab_get(a, &s, NULL), FBY_OK);
+        assert_int_equal(fby__pool_slab_get(a, &other, NULL), FBY_OK);
         assert_int_equal(fby__pool_fill(a, 100, NULL), FBY_OK);
         assert_int_equal(fby__pool_spares(a), 3);
         fby__pool_slab_drop(a, &s);
@@ -384,7 +384,7 @@ static void *churn_values(void *user)
     for (int i = 0; i < 2000; i++) {
         fby__slab s = {0};
         size_t n = (size_t)(rand_r(&seed) % (2 * MIB)) + 1;
-        const fby__grant grant = fby__values_slab_take(a, n, i % 5 == 0, &s, NULL);
+        const fby__grant grant = fby__values_slab_get(a, n, i % 5 == 0, &s, NULL);
         assert_int_not_equal(grant, FBY__GRANT_FAILED);
         if (grant == FBY__NO_ROOM)
             continue;

@@ -25,7 +25,7 @@ typedef struct fby__ipc_block {
     uint8_t data[];
 } fby__ipc_block;
 
-static uint8_t *take_of(fby__ipc_block *block, size_t n)
+static uint8_t *carve(fby__ipc_block *block, size_t n)
 {
     const size_t at = block->used + (size_t)(-(uintptr_t)(block->data + block->used) & 63);
     if (at > block->bytes || n > block->bytes - at)
@@ -36,7 +36,7 @@ static uint8_t *take_of(fby__ipc_block *block, size_t n)
 
 void *fby__ipc_space_alloc(fby__ipc_space *space, size_t n)
 {
-    uint8_t *p = space->blocks ? take_of(space->blocks, n) : NULL;
+    uint8_t *p = space->blocks ? carve(space->blocks, n) : NULL;
     size_t bytes = (size_t)fby__max_u64(n, fby__min_u64(fby__max_u64(space->bytes, FIRST_BYTES), BLOCK_BYTES));
     bytes = bytes > space->next ? bytes : space->next;
     if (p || bytes > SIZE_MAX / 2)
@@ -48,7 +48,7 @@ void *fby__ipc_space_alloc(fby__ipc_space *space, size_t n)
     space->blocks = block;
     space->bytes += bytes + 64;
     space->next = 0;
-    return take_of(block, n);
+    return carve(block, n);
 }
 
 void fby__ipc_space_fini(fby__ipc_space *space)

@@ -458,7 +458,7 @@ fby_status fby__pq_arrow_leaf_read(fby__pq_arrow_leaf *leaf, const fby__table *t
 }
 
 /* A buffer, cut to its contents; never NULL unless out of memory. */
-static void *take_buffer(fby__buf *buf)
+static void *detach_buffer(fby__buf *buf)
 {
     void *data = buf->data;
     if (!data)
@@ -480,10 +480,10 @@ fby_status fby__pq_arrow_leaf_finish(fby__pq_arrow_leaf *leaf, struct ArrowArray
     if (n_buffers == 0)
         return FBY_OK;
     if (leaf->null_count)
-        fby__arrow_array_set_buffer(out, 0, take_buffer(&leaf->validity));
+        fby__arrow_array_set_buffer(out, 0, detach_buffer(&leaf->validity));
     if (n_buffers == 3)
-        fby__arrow_array_set_buffer(out, 1, take_buffer(&leaf->offsets));
-    fby__arrow_array_set_buffer(out, n_buffers - 1, take_buffer(&leaf->values));
+        fby__arrow_array_set_buffer(out, 1, detach_buffer(&leaf->offsets));
+    fby__arrow_array_set_buffer(out, n_buffers - 1, detach_buffer(&leaf->values));
     for (int64_t i = leaf->null_count ? 0 : 1; i < n_buffers; i++)
         if (!out->buffers[i]) {
             out->release(out);

@@ -275,7 +275,7 @@ static fby_status index_from_headers(fby__file *file, const fby__pq_chunk *chunk
 }
 
 /* One PageLocation: false when it does not follow the page before without a gap, or does not lie in the chunk. */
-static bool take_location(fby__thrift *t, const fby__pq_chunk *chunk, uint64_t rows, draft *d, fby_error *err, fby_status *status)
+static bool read_location(fby__thrift *t, const fby__pq_chunk *chunk, uint64_t rows, draft *d, fby_error *err, fby_status *status)
 {
     fby__thrift_field m = {0};
     int64_t offset = -1, row = -1;
@@ -322,7 +322,7 @@ static fby_status index_from_file(fby__file *file, const fby__pq_chunk *chunk, u
             uint32_t n = fby__thrift_list(&t, m.type, FBY__THRIFT_STRUCT);
             good = n > 0;
             for (uint32_t i = 0; good && i < n; i++)
-                good = take_location(&t, chunk, rows, d, err, &st);
+                good = read_location(&t, chunk, rows, d, err, &st);
             if (!good)
                 break;
         }

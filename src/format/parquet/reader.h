@@ -98,7 +98,7 @@ typedef struct fby__pq_step {
 } fby__pq_step;
 
 /**
- * Levels of the next span, within one page. The n_values values must then be taken by the functions below, all of them, before the
+ * Levels of the next span, within one page. The n_values values must then be read by the functions below, all of them, before the
  * next call. Errors here and below carry the page's offset but not the column: fby__pq_reader_fail adds it.
  */
 fby_status fby__pq_reader_levels(fby__pq_reader *r, size_t max_levels, fby__pq_step *out, fby_error *err);
@@ -124,7 +124,7 @@ fby_status fby__pq_reader_dictionary(fby__pq_reader *r, const fby__pq_page *page
 
 /** Get ready for the values of a page. */
 fby_status fby__pq_values_init(fby__pq_reader *r, int32_t encoding, fby__bytes bytes, fby_error *err);
-/** PLAIN fixed-size values used where they lie (any alignment), else NULL and nothing taken. FBY_E_FORMAT when there are fewer. */
+/** PLAIN fixed-size values used where they lie (any alignment), else NULL and nothing read. FBY_E_FORMAT when there are fewer. */
 fby_status fby__pq_values_in_place(fby__pq_reader *r, size_t n, const uint8_t **out, fby_error *err);
 /** n physical values of value_bytes each (BOOLEAN: bytes 0/1), any type but BYTE_ARRAY. */
 fby_status fby__pq_values_fixed(fby__pq_reader *r, size_t n, void *out, fby_error *err);

@@ -156,7 +156,7 @@ static bool converted_field(const fby__pq_element *e, fby_field *out)
 
 typedef struct builder {
     const fby__pq_element *in;
-    uint32_t n, at; /* at: the next element to take */
+    uint32_t n, at; /* at: the next element */
     fby__schema_element *out;
     uint32_t n_out;
     fby_error *err;
@@ -236,10 +236,10 @@ static bool child_is_element(const builder *b, const fby__pq_element *list, uint
            (annotated_map(c) && c->converted != FBY__PQ_CONV_MAP_KEY_VALUE);
 }
 
-static fby_status take(builder *b, context at);
+static fby_status build_element(builder *b, context at);
 
 /* One element, its repetition already dealt with. */
-static fby_status take_value(builder *b, context at)
+static fby_status build_value(builder *b, context at)
 {
     uint32_t i = b->at++;
     const fby__pq_element *e = &b->in[i];
@@ -251,32 +251,32 @@ static fby_status take_value(builder *b, context at)
         context entries = emit_repeated(b, e, at, FBY_KIND_MAP);
         emit(b, &b->in[b->at++], entries, STRUCT_FIELD, 2);
         context inner = {.def = entries.def, .rep = entries.rep};
-        FBY__TRY(take(b, inner));
-        return take(b, inner);
+        FBY__TRY(build_element(b, inner));
+        return build_element(b, inner);
     }
     if (map || (repeats && annotated_list(e))) { /* a map without values is a set; Arrow's maps have no optional keys */
         context element = emit_repeated(b, e, at, FBY_KIND_LIST);
         if (child_is_element(b, e, i + 1))
-            return take_value(b, element);
+            return build_value(b, element);
         b->at++;
-        return take(b, element);
+        return build_element(b, element);
     }
     emit(b, e, at, STRUCT_FIELD, e->n_children);
     context inner = {.def = at.def, .rep = at.rep};
     for (uint32_t k = 0; k < e->n_children; k++)
-        FBY__TRY(take(b, inner));
+        FBY__TRY(build_element(b, inner));
     return FBY_OK;
 }
 
 /* One element with its repetition. `at` is where its parent leaves it: nullable is set here. */
-static fby_status take(builder *b, context at)
+static fby_status build_element(builder *b, context at)
 {
     const fby__pq_element *e = &b->in[b->at];
     if (e->repetition == FBY__PQ_REPEATED) /* not within a list: a list of its own, never null itself */
-        return take_value(b, emit_repeated(b, e, at, FBY_KIND_LIST));
+        return build_value(b, emit_repeated(b, e, at, FBY_KIND_LIST));
     at.nullable = e->repetition == FBY__PQ_OPTIONAL;
     at.def = (uint16_t)(at.def + at.nullable);
-    return take_value(b, at);
+    return build_value(b, at);
 }
 
 /* Counts of children must add up and nesting must be bounded before the tree is walked by recursion. */
@@ -308,7 +308,7 @@ fby_status fby__pq_schema_tree(const fby__pq_element *elements, uint32_t n, fby_
     b.out = fby__calloc(n, 2 * sizeof *b.out); /* at most two for one: a repeated field is a list and its element */
     if (!b.out)
         return fby__fail_nomem(err, "a schema");
-    const fby_status st = take_value(&b, (context){0}); /* the root's repetition means nothing */
+    const fby_status st = build_value(&b, (context){0}); /* the root's repetition means nothing */
     if (st != FBY_OK) {
         fby__free(b.out);
         return st;

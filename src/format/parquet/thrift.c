@@ -19,7 +19,7 @@ static void cut_short(fby__thrift *t)
 
 static inline size_t left(const fby__thrift *t) { return (size_t)(t->end - t->p); }
 
-static uint8_t take_byte(fby__thrift *t)
+static uint8_t next_byte(fby__thrift *t)
 {
     if (t->p == t->end) {
         cut_short(t);
@@ -57,7 +57,7 @@ static int64_t zigzag(uint64_t v) { return (int64_t)(v >> 1) ^ -(int64_t)(v & 1)
 
 bool fby__thrift_next(fby__thrift *t, fby__thrift_field *field)
 {
-    uint8_t head = take_byte(t);
+    uint8_t head = next_byte(t);
     if (t->fault || head == 0)
         return false;
     int64_t id = field->id + (head >> 4);
@@ -93,7 +93,7 @@ static void skip_value(fby__thrift *t, uint8_t type, unsigned depth, bool elemen
     case FBY__THRIFT_BINARY: advance(t, varint(t)); return;
     case FBY__THRIFT_LIST:
     case FBY__THRIFT_SET: {
-        uint8_t head = take_byte(t);
+        uint8_t head = next_byte(t);
         uint64_t n = head >> 4;
         if (n == 15)
             n = varint(t);
@@ -107,7 +107,7 @@ static void skip_value(fby__thrift *t, uint8_t type, unsigned depth, bool elemen
     }
     case FBY__THRIFT_MAP: {
         uint64_t n = varint(t);
-        uint8_t types = n ? take_byte(t) : 0;
+        uint8_t types = n ? next_byte(t) : 0;
         if (n > left(t) / 2) {
             cut_short(t);
             return;
@@ -133,7 +133,7 @@ void fby__thrift_skip(fby__thrift *t, uint8_t type) { skip_value(t, type, 0, fal
 int64_t fby__thrift_i64(fby__thrift *t, uint8_t type)
 {
     if (type == FBY__THRIFT_I8)
-        return (int8_t)take_byte(t);
+        return (int8_t)next_byte(t);
     if (type < FBY__THRIFT_I16 || type > FBY__THRIFT_I64) {
         fby__thrift_fail(t, "a field is not the integer it should be");
         return 0;
@@ -183,7 +183,7 @@ uint32_t fby__thrift_list(fby__thrift *t, uint8_t type, uint8_t element)
         fby__thrift_fail(t, "a field is not the list it should be");
         return 0;
     }
-    uint8_t head = take_byte(t);
+    uint8_t head = next_byte(t);
     uint64_t n = head >> 4;
     if (n == 15)
         n = varint(t);

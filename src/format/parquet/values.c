@@ -101,7 +101,7 @@ fby_status fby__pq_values_gather(fby__pq_reader *r, size_t n, const void *dictio
 }
 
 /* Indices, checked against the dictionary. */
-static fby_status take_indices(fby__pq_reader *r, size_t n, uint32_t *out, fby_error *err)
+static fby_status next_indices(fby__pq_reader *r, size_t n, uint32_t *out, fby_error *err)
 {
     if (fby__hybrid_u32(&r->runs, out, n) < n)
         return too_few(err);
@@ -182,7 +182,7 @@ fby_status fby__pq_values_strings(fby__pq_reader *r, size_t n, fby__pq_string *o
         uint32_t index[256];
         while (n) {
             size_t k = n < 256 ? n : 256;
-            FBY__TRY(take_indices(r, k, index, err));
+            FBY__TRY(next_indices(r, k, index, err));
             for (size_t i = 0; i < k; i++)
                 out[i] = r->dictionary_strings[index[i]];
             out += k;

@@ -70,7 +70,7 @@ fby_status fby__h5_helper_ask(const fby__h5_ask *ask, int *out_fd, uint64_t *out
     fby__arena arena = {0};
     fby__h5_environment environment;
     fby__h5_ask own = *ask;
-    fby_status status = fby__h5_environment_take(ask->environment, &arena, &environment, err);
+    fby_status status = fby__h5_environment_resolve(ask->environment, &arena, &environment, err);
     own.environment = &environment;
     if (status == FBY_OK)
         status = ask_with_memory(&own, &q, out_fd, out_bytes, err);

@@ -44,8 +44,8 @@ fby_status fby__h5_helper_exchange(const fby__h5_ask *ask, fby__h5p_request *q, 
 fby_status fby__h5_helper_fetch(int fd, uint64_t offset, void *dst, size_t n, fby_error *err);
 
 /** The environment that was given, or, where none was, as it is now: the arena keeps it. */
-static inline fby_status fby__h5_environment_take(const fby__h5_environment *given, fby__arena *arena, fby__h5_environment *out,
-                                                  fby_error *err)
+static inline fby_status fby__h5_environment_resolve(const fby__h5_environment *given, fby__arena *arena, fby__h5_environment *out,
+                                                     fby_error *err)
 {
     if (!given)
         return fby__h5_environment_read(arena, out, err);

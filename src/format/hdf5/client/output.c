@@ -28,7 +28,7 @@ fby_status fby__h5_output_find(const fby__h5_environment *given, fby_error *err)
     char program[FBY__H5P_MAX_PATH];
     fby__arena arena = {0};
     fby__h5_environment environment;
-    fby_status status = fby__h5_environment_take(given, &arena, &environment, err);
+    fby_status status = fby__h5_environment_resolve(given, &arena, &environment, err);
     if (status == FBY_OK)
         status = fby__h5_helper_find(&environment, program, err);
     fby__arena_fini(&arena);
@@ -185,7 +185,7 @@ fby_status fby__h5_output_open(const fby__h5_environment *given, int file, fby__
     if (!o)
         return fby__fail_nomem(err, "an HDF5 file that is written");
     o->fd = -1;
-    fby_status status = fby__h5_environment_take(given, &arena, &environment, err);
+    fby_status status = fby__h5_environment_resolve(given, &arena, &environment, err);
     if (status == FBY_OK)
         status = start(o, &environment, file, err);
     fby__arena_fini(&arena);

@@ -35,9 +35,9 @@
 #define ALL_TIMEOUTS 100u /* × the timeout: a request with signs of life, but without an end */
 
 static struct {
-    pthread_mutex_t lock; /* guards `taken`: the turn */
-    pthread_cond_t given;
-    bool taken;
+    pthread_mutex_t lock; /* guards `busy`: the turn */
+    pthread_cond_t idle;
+    bool busy;
     /* whoever has the turn */
     int fd;            /* ours of the socket pair; -1 = no program */
     _Atomic pid_t pid; /* relaxed: others only look at it, in tests */
@@ -47,7 +47,7 @@ static struct {
     char last[FBY__H5P_MAX_PATH]; /* the file whose folders are known to be among them */
     uint64_t last_folders;        /* a hash of those it may name, and of where it lies */
     char lacks[100];
-} g_helper = {.lock = PTHREAD_MUTEX_INITIALIZER, .given = PTHREAD_COND_INITIALIZER, .fd = -1};
+} g_helper = {.lock = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER, .fd = -1};
 
 static pid_t pid_now(void) { return atomic_load_explicit(&g_helper.pid, memory_order_relaxed); }
 static void set_pid(pid_t pid) { atomic_store_explicit(&g_helper.pid, pid, memory_order_relaxed); }
@@ -71,12 +71,12 @@ static void after_fork_in_child(void)
     set_pid(0);
     fby__h5_helper_forget_undead();
     g_helper.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    g_helper.given = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
-    if (g_helper.taken) { /* by a thread that is not here, perhaps in the middle of writing these: they are given up */
+    g_helper.idle = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    if (g_helper.busy) { /* by a thread that is not here, perhaps in the middle of writing these: they are given up */
         g_helper.granted = (fby__buf){0};
         g_helper.last_folders = 0;
     }
-    g_helper.taken = false;
+    g_helper.busy = false;
 }
 
 static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, after_fork_in_child); } /* ENOMEM: the child shares, and fails */
@@ -99,24 +99,24 @@ static fby_status fail_cancelled(fby_error *err)
 }
 
 /* @always  wait until it comes, cancelled or not */
-static fby_status take_turn(bool always, fby_error *err)
+static fby_status begin_turn(bool always, fby_error *err)
 {
     (void)pthread_mutex_lock(&g_helper.lock);
-    while (g_helper.taken && (always || !fby__cancelled())) {
+    while (g_helper.busy && (always || !fby__cancelled())) {
         struct timespec end = slice_end();
-        (void)pthread_cond_timedwait(&g_helper.given, &g_helper.lock, &end);
+        (void)pthread_cond_timedwait(&g_helper.idle, &g_helper.lock, &end);
     }
-    bool mine = !g_helper.taken && (always || !fby__cancelled());
-    g_helper.taken |= mine;
+    bool mine = !g_helper.busy && (always || !fby__cancelled());
+    g_helper.busy |= mine;
     (void)pthread_mutex_unlock(&g_helper.lock);
     return mine ? FBY_OK : fail_cancelled(err);
 }
 
-static void give_turn(void)
+static void end_turn(void)
 {
     (void)pthread_mutex_lock(&g_helper.lock);
-    g_helper.taken = false;
-    (void)pthread_cond_signal(&g_helper.given);
+    g_helper.busy = false;
+    (void)pthread_cond_signal(&g_helper.idle);
     (void)pthread_mutex_unlock(&g_helper.lock);
 }
 
@@ -156,7 +156,7 @@ static fby_status fail_nonsense_locked(const char *what, fby_error *err)
 
 /* ---- messages ---- */
 
-enum { GOT_REPLY, GOT_END, GOT_UNTAKEN, GOT_TIMEOUT, GOT_CANCELLED, GOT_NONSENSE, GOT_NO_ROOM };
+enum { GOT_REPLY, GOT_END, GOT_UNREAD, GOT_TIMEOUT, GOT_CANCELLED, GOT_NONSENSE, GOT_NO_ROOM };
 
 static bool has_descriptors(void)
 {
@@ -193,7 +193,7 @@ static int receive_locked(uint64_t until_ns, fby__h5p_reply *out, int *out_fd)
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (n < 0 && errno == ECONNRESET) /* unix(7) of Linux: the other end closed with what we sent still unread */
-            return GOT_UNTAKEN;
+            return GOT_UNREAD;
         if (n <= 0)
             return GOT_END;
         for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
@@ -329,7 +329,7 @@ static fby_status answer_locked(const fby__h5_ask *ask, uint64_t id, bool last, 
         bool result = got == GOT_REPLY && r.id == id && r.kind == FBY__H5P_DONE && r.status == FBY__H5P_OK;
         if (fd >= 0 && !result)
             (void)close(fd);
-        if (got == GOT_UNTAKEN)
+        if (got == GOT_UNREAD)
             return FBY_E_STATE;
         if (got == GOT_END)
             return fail_ended_locked(doing, FBY_E_FORMAT, last, err);
@@ -468,9 +468,9 @@ static fby_status ask_locked(const fby__h5_ask *ask, fby__h5p_request *q, int *o
 
 fby_status fby__h5_helper_exchange(const fby__h5_ask *ask, fby__h5p_request *q, int *out_fd, uint64_t *out_bytes, fby_error *err)
 {
-    FBY__TRY(take_turn(false, err));
+    FBY__TRY(begin_turn(false, err));
     const fby_status status = ask_locked(ask, q, out_fd, out_bytes, err);
-    give_turn();
+    end_turn();
     return status;
 }
 
@@ -480,13 +480,13 @@ fby_status fby_sandbox_lacks(char *out, size_t room, fby_error *err)
     fby__h5_environment environment;
     fby_status status = fby__h5_environment_read(&arena, &environment, err);
     if (status == FBY_OK)
-        status = take_turn(false, err);
+        status = begin_turn(false, err);
     if (status == FBY_OK) {
         if (g_helper.fd < 0)
             status = start_locked(&environment, true, err);
         if (status == FBY_OK)
             (void)snprintf(out, room, "%s", g_helper.lacks);
-        give_turn();
+        end_turn();
     }
     fby__arena_fini(&arena);
     return status;
@@ -497,10 +497,10 @@ pid_t fby__h5_helper_pid(void) { return pid_now(); }
 void fby__h5_helper_stop(void)
 {
     int status;
-    (void)take_turn(true, NULL); /* it waits until the turn comes */
+    (void)begin_turn(true, NULL); /* it waits until the turn comes */
     pid_t pid = let_go_locked();
     if (pid) /* a sanitizer reports as it ends */
         (void)fby__h5_helper_reap(pid, FBY__H5_GRACE_MS, &status);
     fby__h5_helper_collect_undead(FBY__H5_GRACE_MS);
-    give_turn();
+    end_turn();
 }

@@ -282,7 +282,7 @@ static fby_status row_names(fby__h5_opening *o, const tables *t, const found_tab
     return FBY_OK;
 }
 
-static fby_status take_sets(fby__h5_opening *o, const tables *t, const found_table *r, const wanted *w, fby__h5_choice *out, fby_error *err)
+static fby_status list_sets(fby__h5_opening *o, const tables *t, const found_table *r, const wanted *w, fby__h5_choice *out, fby_error *err)
 {
     const fby__h5_candidate *largest = &o->candidates[r->largest];
     const char *names[FBY__H5_MAX_RANK];
@@ -292,12 +292,12 @@ static fby_status take_sets(fby__h5_opening *o, const tables *t, const found_tab
         return fby__fail_nomem(err, "the columns of a table");
     size_t next = r->begin;
     for (size_t i = 0; i < o->n_candidates; i++) { /* the run is in the candidates' order */
-        bool takes = next < r->end && t->order[next] == i;
-        if (takes)
+        bool belongs = next < r->end && t->order[next] == i;
+        if (belongs)
             next++;
         else if (below(o->candidates[i].path, w->group, w->group_n))
-            FBY__TRY(joins_by_repeating(o, &o->candidates[i], largest, names, &takes, err));
-        if (takes)
+            FBY__TRY(joins_by_repeating(o, &o->candidates[i], largest, names, &belongs, err));
+        if (belongs)
             out->sets[out->n++] = (uint32_t)i;
     }
     out->rows = largest->rows;
@@ -306,7 +306,7 @@ static fby_status take_sets(fby__h5_opening *o, const tables *t, const found_tab
     return FBY_OK;
 }
 
-static fby_status take_others(fby__h5_opening *o, const found_table *chosen, fby__h5_choice *out, fby_error *err)
+static fby_status list_others(fby__h5_opening *o, const found_table *chosen, fby__h5_choice *out, fby_error *err)
 {
     tables all; /* those outside a named group too */
     fby_status st = find_tables(o, "", 0, &all, err);
@@ -345,9 +345,9 @@ static fby_status choose(fby__h5_opening *o, const wanted *w, fby__h5_choice *ou
         st = fail_naming_tables(o, what, err);
     }
     if (st == FBY_OK)
-        st = take_sets(o, &t, r, w, out, err);
+        st = list_sets(o, &t, r, w, out, err);
     if (st == FBY_OK)
-        st = take_others(o, r, out, err);
+        st = list_others(o, r, out, err);
     tables_fini(&t);
     return st;
 }

@@ -335,7 +335,7 @@ static fby_status number_of_source(fby__h5_builder *b, const fby__h5_source *sou
 }
 
 /* The program names each file once a data set: only those of data sets before are searched. */
-static fby_status take_sources(fby__h5_builder *b, const fby__h5_object *object, fby__h5_set *s)
+static fby_status number_sources(fby__h5_builder *b, const fby__h5_object *object, fby__h5_set *s)
 {
     s->promise = object->promise;
     uint32_t *numbers = fby__arena_alloc(&b->o->arena, object->n_sources * sizeof *numbers);
@@ -377,7 +377,7 @@ static fby_status make_set(fby__h5_builder *b, fby__h5_candidate *c, fby__h5_set
         if (*out_why)
             return FBY_OK;
         FBY__TRY(set_by_helper(b, s));
-        FBY__TRY(take_sources(b, c->object, s));
+        FBY__TRY(number_sources(b, c->object, s));
     }
     s->type = c->object->type;
     return FBY_OK;

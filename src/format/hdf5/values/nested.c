@@ -37,7 +37,7 @@ struct fby__h5_nest {
     node *nodes;              /* owned; [0] is the list */
     size_t n_nodes, nodes_cap;
     fby__buf levels[FBY__H5_MAX_DEPTH + 1]; /* owned: elements of the lists that are being gone through */
-    uint64_t taken, most;                   /* bytes of parts: of this value, of any */
+    uint64_t used, most;                    /* bytes of parts: of this value, of any */
 };
 
 static fby_status no_memory(fby_error *err) { return fby__fail_nomem(err, "a list"); }
@@ -178,8 +178,8 @@ void fby__h5_nest_free(fby__h5_nest *nest)
 /* What a part holds, counted. */
 static fby_status count_vlen(fby__h5_nest *nest, uint64_t bytes, fby_error *err)
 {
-    nest->taken += bytes;
-    if (nest->taken > nest->most)
+    nest->used += bytes;
+    if (nest->used > nest->most)
         return fby__fail(err, FBY_E_FORMAT, "its lists hold more bytes than there are: they share what they point to");
     return FBY_OK;
 }
@@ -263,35 +263,35 @@ static fby_status put_values(fby__h5_nest *nest, node *t, const uint8_t *raw, si
 fby_status fby__h5_nest_put(fby__h5_nest *nest, const uint8_t *raw, fby_error *err)
 {
     const fby__h5_rows *r = nest->rows;
-    nest->taken = 0;
+    nest->used = 0;
     nest->most = r->set->way == FBY__H5_HELPER ? r->job->state->vlen.n : r->job->table->file_bytes;
     return put_list(nest, &nest->nodes[0], raw, 0, err);
 }
 
 /* ---- arrays ---- */
 
-static fby_status take(fby__h5_nest *nest, node *t, struct ArrowArray *out, fby_error *err);
+static fby_status finish_node(fby__h5_nest *nest, node *t, struct ArrowArray *out, fby_error *err);
 
 /* The levels of a fixed list, n values of the outermost. */
-static fby_status take_fixed(fby__h5_nest *nest, node *t, const fby_field *field, uint64_t n, struct ArrowArray *out, fby_error *err)
+static fby_status finish_fixed(fby__h5_nest *nest, node *t, const fby_field *field, uint64_t n, struct ArrowArray *out, fby_error *err)
 {
     if (field->kind != FBY_KIND_FIXED_LIST)
-        return take(nest, &nest->nodes[t->child], out, err);
+        return finish_node(nest, &nest->nodes[t->child], out, err);
     FBY__TRY(fby__arrow_array_create(1, 1, out, err));
     out->length = (int64_t)n;
-    fby_status status = take_fixed(nest, t, &field->children[0], n * (uint64_t)field->list_size, out->children[0], err);
+    fby_status status = finish_fixed(nest, t, &field->children[0], n * (uint64_t)field->list_size, out->children[0], err);
     if (status != FBY_OK)
         out->release(out);
     return status;
 }
 
-static fby_status take_struct(fby__h5_nest *nest, node *t, struct ArrowArray *out, fby_error *err)
+static fby_status finish_struct(fby__h5_nest *nest, node *t, struct ArrowArray *out, fby_error *err)
 {
     FBY__TRY(fby__arrow_array_create(1, t->field->n_children, out, err));
     out->length = (int64_t)t->n;
     struct ArrowArray **child = out->children;
     for (uint32_t i = t->child; i != NO_NODE; i = nest->nodes[i].next) {
-        fby_status status = take(nest, &nest->nodes[i], *child++, err);
+        fby_status status = finish_node(nest, &nest->nodes[i], *child++, err);
         if (status != FBY_OK) {
             out->release(out);
             return status;
@@ -300,10 +300,10 @@ static fby_status take_struct(fby__h5_nest *nest, node *t, struct ArrowArray *ou
     return FBY_OK;
 }
 
-static fby_status take_list(fby__h5_nest *nest, node *t, struct ArrowArray *out, fby_error *err)
+static fby_status finish_list(fby__h5_nest *nest, node *t, struct ArrowArray *out, fby_error *err)
 {
     FBY__TRY(fby__arrow_array_create(2, 1, out, err));
-    fby_status status = take(nest, &nest->nodes[t->child], out->children[0], err);
+    fby_status status = finish_node(nest, &nest->nodes[t->child], out->children[0], err);
     if (status != FBY_OK) {
         out->release(out);
         return status;
@@ -314,12 +314,12 @@ static fby_status take_list(fby__h5_nest *nest, node *t, struct ArrowArray *out,
     return FBY_OK;
 }
 
-static fby_status take(fby__h5_nest *nest, node *t, struct ArrowArray *out, fby_error *err)
+static fby_status finish_node(fby__h5_nest *nest, node *t, struct ArrowArray *out, fby_error *err)
 {
     switch (t->kind) {
-    case LIST: return take_list(nest, t, out, err);
-    case FIXED_LIST: return take_fixed(nest, t, t->field, t->n, out, err);
-    case STRUCT: return take_struct(nest, t, out, err);
+    case LIST: return finish_list(nest, t, out, err);
+    case FIXED_LIST: return finish_fixed(nest, t, t->field, t->n, out, err);
+    case STRUCT: return finish_struct(nest, t, out, err);
     default: break;
     }
     FBY__TRY(grow(&t->content, 1, err)); /* a consumer wants a buffer where there is nothing in it */
@@ -327,7 +327,10 @@ static fby_status take(fby__h5_nest *nest, node *t, struct ArrowArray *out, fby_
                         : fby__h5_arrow_flat(t->n, t->field->kind == FBY_KIND_BOOL, &t->content.data, NULL, out, err);
 }
 
-fby_status fby__h5_nest_finish(fby__h5_nest *nest, struct ArrowArray *out, fby_error *err) { return take(nest, &nest->nodes[0], out, err); }
+fby_status fby__h5_nest_finish(fby__h5_nest *nest, struct ArrowArray *out, fby_error *err)
+{
+    return finish_node(nest, &nest->nodes[0], out, err);
+}
 
 /* ---- one number of each element ---- */
 

@@ -19,7 +19,7 @@ char *fby__format(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /
 void fby__free(void *p);
 /**
  * What an allocation of n bytes takes with what stands in front of it: a million names of a byte are 31 MiB. Not what malloc gave, which depends on
- * what the process freed before (whole pieces instead of split ones, mappings instead of the heap).
+ * what the process freed before (whole chunks instead of split ones, mappings instead of the heap).
  */
 size_t fby__alloc_bytes(size_t n);
 /** Freed memory that the C library keeps goes back to the system: after much was freed, in what is done once a file. */

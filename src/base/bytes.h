@@ -19,7 +19,7 @@ typedef struct fby__bytes {
     size_t n;
 } fby__bytes;
 
-/* What is read one piece after the other: each moves `from` on, or is NULL, and `from` as it was, where there is less. */
+/* What is read one value after the other: each moves `from` on, or is NULL, and `from` as it was, where there is less. */
 
 /** The next n bytes. */
 static inline const uint8_t *fby__bytes_next(fby__bytes *from, uint64_t n)

@@ -25,7 +25,7 @@ void fby__near_text(const fby__near *near, char *out, size_t n);
 const char *fby__nearest(const char *word, const char *const *names);
 
 /**
- * How many bytes are to be inserted, removed or replaced, or neighbours exchanged, to make a of b (no place is edited twice).
+ * How many bytes are to be inserted, removed or replaced, or neighbours exchanged, to make a of b (no position is edited twice).
  * UINT_MAX where one is longer than FBY__NEAREST_MAX_BYTES.
  */
 unsigned fby__edit_distance(const char *a, const char *b);

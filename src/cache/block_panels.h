@@ -14,7 +14,7 @@ typedef struct fby__row_span {
 
 typedef struct fby__block_panels {
     fby__panel *panels;         /* owned: one for each of the loader's */
-    fby__slab *overflow;        /* owned: for each panel; one that did not fit its place in `memory` or `whole`, else empty */
+    fby__slab *overflow;        /* owned: for each panel; one that outgrew its room in `memory` or `whole`, else empty */
     fby__slab memory;           /* owned: panels that stay as they are decoded; may be empty */
     fby__slab whole;            /* owned, while loading: panels of which few rows are kept; else empty */
     fby__slab kept;             /* owned: where those rows go; else empty */

@@ -60,7 +60,7 @@ const char *fby__filter_name(uint16_t id);
  */
 fby_status fby__filters_check(const fby__filter *filters, uint32_t n, size_t element_bytes, fby_error *err);
 
-/** Buffers of a chunk's size that undoing these filters takes, beside the stored bytes and the place of the result; about, where sizes vary. */
+/** Buffers of a chunk's size that undoing these filters takes, beside the stored bytes and the result itself; about, where sizes vary. */
 uint32_t fby__filters_buffers(const fby__filter *filters, uint32_t n);
 
 /**

@@ -329,7 +329,7 @@ static void bits_scalar(const uint8_t *rows, size_t stride, uint8_t *dst, size_t
 }
 
 #if defined(__x86_64__)
-/* Bits of a whose places `mask` names, `shift` further, change places with the same bits of b. */
+/* Bits of a whose positions `mask` names, `shift` further, change places with the same bits of b. */
 #define EXCHANGE(a, b, shift, mask)                                                                                                        \
     do {                                                                                                                                   \
         const __m256i t = _mm256_and_si256(_mm256_xor_si256(_mm256_srli_epi16(a, shift), b), mask);                                        \

@@ -220,7 +220,7 @@ static fby_status put_file(const char *dir, const char *name, const void *p, siz
 {
     fby_status status = FBY_E_NOMEM;
     int fd = -1;
-    bool made = false, whole, placed;
+    bool made = false, whole, named;
     char *path = fby__format("%s/%s", dir, name), *temporary = fby__format("%s/%s" TEMPORARY, dir, name);
     if (!path || !temporary) {
         (void)fby__fail_nomem(err, "index cache");
@@ -235,12 +235,12 @@ static fby_status put_file(const char *dir, const char *name, const void *p, siz
         fd = -1;
     }
     /* Where there are no hard links, the last process wins: what the others have written by then is written again. */
-    placed = whole && once && (link(temporary, path) == 0 || errno == EEXIST);
-    if (whole && !placed) {
-        placed = rename(temporary, path) == 0;
-        made = !placed;
+    named = whole && once && (link(temporary, path) == 0 || errno == EEXIST);
+    if (whole && !named) {
+        named = rename(temporary, path) == 0;
+        made = !named;
     }
-    if (!placed)
+    if (!named)
         status = fby__fail_errno(err, errno, "cannot write '%s'", temporary);
 done:
     if (fd >= 0)

@@ -2,7 +2,7 @@
  * Opening a dataset: find the files, read their metadata, store the index, join the schemas, cut the blocks, name it.
  *
  * Identity is what the order of an epoch depends on: relative names, rows per block, the joined schema. It survives a copy to
- * another place. Contents add sizes and the metadata itself: what two copies have in common. The fingerprint adds times. Stamps add what
+ * another folder. Contents add sizes and the metadata itself: what two copies have in common. The fingerprint adds times. Stamps add what
  * only this machine's files have, ctimes and inodes: what is kept of a data set on disk is named by them.
  */
 #include "base/cancel.h"
@@ -135,17 +135,17 @@ static fby_status make_blocks(fby_dataset *ds, fby_error *err)
 /* ---- names of the whole ---- */
 
 /* A file that values of another come from, as that one. False: no memory. */
-static bool put_source(const fby__source_file *s, fby__buf *content, fby__buf *times, fby__buf *places)
+static bool put_source(const fby__source_file *s, fby__buf *content, fby__buf *times, fby__buf *stamps)
 {
     const uint64_t there[] = {!s->absent, s->stamp.size_bytes};
     return fby__buf_put(content, there, sizeof there) == 0 && fby__buf_put(times, &s->stamp.mtime_ns, sizeof s->stamp.mtime_ns) == 0 &&
-           fby__buf_put(places, &s->stamp.inode, sizeof s->stamp.inode) == 0 &&
-           fby__buf_put(places, &s->stamp.ctime_ns, sizeof s->stamp.ctime_ns) == 0;
+           fby__buf_put(stamps, &s->stamp.inode, sizeof s->stamp.inode) == 0 &&
+           fby__buf_put(stamps, &s->stamp.ctime_ns, sizeof s->stamp.ctime_ns) == 0;
 }
 
 static fby_status make_identity(fby_dataset *ds, fby_error *err)
 {
-    fby__buf names = {0}, content = {0}, times = {0}, places = {0};
+    fby__buf names = {0}, content = {0}, times = {0}, stamps = {0};
     fby__hash128 hash;
     fby_status status = FBY_E_NOMEM;
     for (uint32_t f = 0; f < ds->n_files; f++) {
@@ -162,12 +162,12 @@ static fby_status make_identity(fby_dataset *ds, fby_error *err)
         fby__hash128 hashes[] = {fby__hash(file->frozen.data, file->frozen.n), ds->schemas[file->schema]->hash};
         if (fby__buf_put(&content, &stamp->size_bytes, sizeof stamp->size_bytes) != 0 ||
             fby__buf_put(&content, hashes, sizeof hashes) != 0 || fby__buf_put(&times, &stamp->mtime_ns, sizeof stamp->mtime_ns) != 0 ||
-            fby__buf_put(&places, &stamp->inode, sizeof stamp->inode) != 0 ||
-            fby__buf_put(&places, &stamp->ctime_ns, sizeof stamp->ctime_ns) != 0)
+            fby__buf_put(&stamps, &stamp->inode, sizeof stamp->inode) != 0 ||
+            fby__buf_put(&stamps, &stamp->ctime_ns, sizeof stamp->ctime_ns) != 0)
             goto done;
         ds->inodes = fby__hash_more((fby__hash128){ds->inodes, 0}, &stamp->inode, sizeof stamp->inode).lo;
         for (uint32_t i = 0; i < file->n_sources; i++)
-            if (!put_source(&file->sources[i], &content, &times, &places))
+            if (!put_source(&file->sources[i], &content, &times, &stamps))
                 goto done;
     }
     hash = fby__hash(names.data, names.n);
@@ -177,13 +177,13 @@ static fby_status make_identity(fby_dataset *ds, fby_error *err)
     fby__hash_text(hash, ds->contents);
     hash = fby__hash_more(hash, times.data, times.n);
     fby__hash_text(hash, ds->fingerprint);
-    ds->stamps = fby__hash_more(hash, places.data, places.n);
+    ds->stamps = fby__hash_more(hash, stamps.data, stamps.n);
     status = FBY_OK;
 done:
     fby__buf_fini(&names);
     fby__buf_fini(&content);
     fby__buf_fini(&times);
-    fby__buf_fini(&places);
+    fby__buf_fini(&stamps);
     return status == FBY_OK ? FBY_OK : fby__fail_nomem(err, "identity of the data set");
 }
 

@@ -4,7 +4,7 @@
 
 #include "io/io.h"
 
-/* One system call reads at most 0x7ffff000 bytes; pieces of 1 GiB stay aligned. */
+/* One system call reads at most 0x7ffff000 bytes; with 1 GiB a call, offsets stay aligned. */
 #define FBY__IO_MAX_READ_BYTES ((size_t)1 << 30)
 
 /* ---- file.c ---- */

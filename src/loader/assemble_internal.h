@@ -11,7 +11,7 @@ typedef struct fby__slots {
     uint64_t slot;
     uint32_t n;
     const fby__loader_source *in; /* that their samples are of */
-    fby__staged *staged;          /* NULL: values that vary go straight to their place */
+    fby__staged *staged;          /* NULL: values that vary go straight to where they belong */
 } fby__slots;
 
 /** What a function that fills an output needs. */

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#define FEW_STEPS 16u /* so many pieces of a wider row cost less than decoding the columns once more */
+#define FEW_STEPS 16u /* so many steps of a wider row cost less than decoding the columns once more */
 
 /* Are n of a panel's columns, for these rows of a sample, worth another panel of their own? */
 static bool is_cheap(const fby__read_panel *p, const fby__plan_output *o)

@@ -15,7 +15,7 @@ static inline bool fby__is_narrow_locked(const fby__schedule *s) { return s->ove
 
 /* ---- schedule_batches.c ---- */
 
-/** Begin the batches that are next, as far as there are places for them. True: there were any. */
+/** Begin the batches that are next, as far as flights are free. True: there were any. */
 bool fby__start_flights_locked(fby_loader *l);
 /** Those with pieces that are there are assembled; those of failed phases fail. */
 void fby__queue_flights_locked(fby_loader *l);

@@ -103,7 +103,7 @@ static void quote_line(const char *line, size_t differs, char out[SHOWN])
 }
 
 /* What the pack that wrote `line` has in place of a member that only the other has. */
-static const char *in_place_of(const char *line, const char *other)
+static const char *has_instead_of(const char *line, const char *other)
 {
     static const char *const kinds[][2] = {{"\"outputs\"", "whole rows"},
                                            {"\"pipeline\"", "no pipeline file"},
@@ -131,7 +131,7 @@ static fby_status compare(fby__pack *p, const char *kind, const char *folder, co
     size_t differs = 0;
     while (a[differs] && a[differs] == b[differs])
         differs++;
-    const char *lacks_a = in_place_of(a, b), *lacks_b = in_place_of(b, a);
+    const char *lacks_a = has_instead_of(a, b), *lacks_b = has_instead_of(b, a);
     char shown_a[SHOWN], shown_b[SHOWN];
     quote_line(a, differs, shown_a);
     quote_line(b, differs, shown_b);

@@ -148,9 +148,9 @@ fby_status fby__pack_attributes_add(fby__pack_attributes *all, fby__write_attrib
 }
 
 /* What cannot be written is there to be compared, with a text's bytes, and to be counted. */
-static fby_status add_attribute(const fby_attribute *a, int64_t field, bool has_place, fby__pack_attributes *out, fby_error *err)
+static fby_status add_attribute(const fby_attribute *a, int64_t field, bool storable, fby__pack_attributes *out, fby_error *err)
 {
-    const bool named = has_place && *a->name && fby__schema_text_valid(a->name, strlen(a->name)), is_text = a->strings && a->n == 1;
+    const bool named = storable && *a->name && fby__schema_text_valid(a->name, strlen(a->name)), is_text = a->strings && a->n == 1;
     fby__write_attribute one = {.field = field, .name = a->name, .text = is_text ? a->strings[0] : "", .is_scalar = a->ndim == 0};
     size_t bytes = 0;
     if (named && is_text && a->utf8) {
@@ -165,14 +165,14 @@ static fby_status add_attribute(const fby_attribute *a, int64_t field, bool has_
     return fby__pack_attributes_add(out, one, bytes, err);
 }
 
-/* inside: of a field in a column, for which HDF5 has no place. schema: NULL = of the file. */
+/* inside: of a field in a column, which HDF5 cannot hold. schema: NULL = of the file. */
 static fby_status add_object(const said_by *s, const fby_object *o, const struct ArrowSchema *schema, int64_t field, bool inside,
                              fby__pack_attributes *out, fby_error *err)
 {
-    const bool unpacked = is_unpacked(s->p, s->file, schema), has_place = !inside || s->p->format != FBY__WRITE_HDF5;
+    const bool unpacked = is_unpacked(s->p, s->file, schema), storable = !inside || s->p->format != FBY__WRITE_HDF5;
     for (uint32_t i = 0; i < o->n_attributes; i++)
         if (holds(s, o, field, unpacked, &o->attributes[i]))
-            FBY__TRY(add_attribute(&o->attributes[i], field, has_place, out, err));
+            FBY__TRY(add_attribute(&o->attributes[i], field, storable, out, err));
     return FBY_OK;
 }
 

@@ -198,7 +198,7 @@ static fby_status name_values(const fby__pack *p, fby__pack_keys *k, fby_error *
     return FBY_OK;
 }
 
-static void place_values(const fby__pack *p, fby__pack_keys *k)
+static void number_rows(const fby__pack *p, fby__pack_keys *k)
 {
     uint64_t row = 0, file = 0;
     for (uint32_t i = 0; i < k->n; i++) {
@@ -415,7 +415,7 @@ static fby_status parse(const fby__pack *p, fby__bytes from, fby__pack_keys *k, 
     *out_ok = counts_fit(k);
     for (uint32_t i = 1; i < k->n; i++)
         *out_ok = *out_ok && compare_names(&(uint32_t){i - 1}, &i, k) < 0;
-    place_values(p, k);
+    number_rows(p, k);
     return index_values(k, err);
 }
 
@@ -475,7 +475,7 @@ fby_status fby__pack_keys_find(fby__pack *p, fby_error *err)
     FBY__TRY(scan_source(p, p->keys, err));
     FBY__TRY(name_values(p, p->keys, err));
     FBY__TRY(sort_values(p->keys, err));
-    place_values(p, p->keys);
+    number_rows(p, p->keys);
     return index_values(p->keys, err);
 }
 

@@ -115,7 +115,7 @@ uint64_t fby__pack_files_at_once(const fby__pack *p)
 
 /* ---- memory that would do ---- */
 
-/* A batch of a bucket, whose rows lie there with their places. */
+/* A batch of a bucket, whose rows lie there with their positions. */
 static double batch_bytes(const fby__pack *p, double row_bytes, uint64_t batch_rows, uint64_t rows_per_file)
 {
     const bool scattered = p->o->shuffle == FBY_PACK_SHUFFLE_FULL || p->o->by;
@@ -305,7 +305,7 @@ fby_status fby__pack_cut_source(fby__pack *p, uint32_t n_cuts, fby_error *err)
 fby_status fby__pack_cut(fby__pack *p, uint32_t n_buckets, fby_error *err)
 {
     const bool shuffled = p->o->shuffle == FBY_PACK_SHUFFLE_FULL;
-    const bool fits = !p->keys || p->rows / n_buckets + p->rows_per_file <= UINT32_MAX; /* places in a bucket have 32 bits */
+    const bool fits = !p->keys || p->rows / n_buckets + p->rows_per_file <= UINT32_MAX; /* positions in a bucket have 32 bits */
     p->writes.are_buckets = p->rows && (p->keys || (uint64_t)n_buckets <= p->n_files) && fits;
     p->scattered = shuffled || p->keys;
     p->n_buckets = n_buckets;

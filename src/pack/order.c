@@ -36,13 +36,13 @@ uint64_t fby__pack_bucket_begin(const fby__pack_order *order, uint32_t k, uint32
 }
 
 #define STAGED_ROW_BYTES                                                                                                                   \
-    48.0 /* of what is kept of a row on its way: its destination, its place, its run; arrays that grow have room to spare */
+    48.0 /* of what is kept of a row on its way: its destination, its position, its run; arrays that grow have room to spare */
 
 static double bucket_bytes(uint64_t rows, double row_bytes) { return (double)rows * (row_bytes + FBY__PACK_BUCKET_ROW_BYTES) * 1.25; }
 
 double fby__pack_buckets_for(uint64_t rows, double row_bytes, uint64_t task_bytes)
 {
-    const double most = (double)rows / (double)UINT32_MAX + 1; /* places in a bucket have 32 bits */
+    const double most = (double)rows / (double)UINT32_MAX + 1; /* positions in a bucket have 32 bits */
     const double n = bucket_bytes(rows, row_bytes) / ((double)task_bytes / 2) + 1;
     return n > most ? n : most;
 }

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #define ROW_BYTES                                                                                                                          \
-    48u /* of what is kept of a row while it is staged: its destination, its place, its run; arrays that grow have room to spare */
+    48u /* of what is kept of a row while it is staged: its destination, its position, its run; arrays that grow have room to spare */
 
 #define TAKEN_PART 4u /* one in so many of the rows that are staged is taken at a time, which is held beside them meanwhile */
 

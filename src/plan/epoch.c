@@ -158,7 +158,7 @@ static bool phase_batches(const fby__epoch *epoch, uint64_t length, fby__plan_ph
 /*
  * The most samples of a stream's phase. The first ones are smaller and grow; without warm-up the first one is a full one. The next is shorter by
  * the stream's number, so that the streams do not reach the borders of their superbatches together: at each one, blocks of one stream are loaded
- * while the others last. With all borders in one place, everything waited there for the slowest block, unless memory held two superbatches.
+ * while the others last. With all borders at one position, everything waited there for the slowest block, unless memory held two superbatches.
  */
 static uint64_t phase_aim(const fby__plan *plan, uint32_t stream, uint32_t ordinal)
 {

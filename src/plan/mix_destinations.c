@@ -91,8 +91,8 @@ void fby__mix_reach_end(fby__epoch *epoch, uint32_t phase)
     epoch->mix->reach[phase] = NULL;
 }
 
-/* The batch that takes a position, and where in it. */
-static fby__destination place_of(const fby__mix_reach *reach, uint64_t position, double per_slot)
+/* The batch that a position goes to, and the slot in it. */
+static fby__destination destination_of(const fby__mix_reach *reach, uint64_t position, double per_slot)
 {
     if (reach->n == 0 || position < reach->begin[0] || position >= reach->begin[reach->n])
         return (fby__destination){.batch = FBY__NOWHERE};
@@ -124,7 +124,7 @@ void fby__mix_destinations(const fby__epoch *epoch, uint32_t number, uint32_t it
             fby__permute_inverse_many(key, own->n_samples, element, some, index);
         for (uint32_t j = 0; j < some; j++) {
             const uint64_t position = own->begin + (permuted ? index[j] : element + j);
-            out[done + j] = position < used ? place_of(reach, base + position, per_slot) : (fby__destination){.batch = FBY__NOWHERE};
+            out[done + j] = position < used ? destination_of(reach, base + position, per_slot) : (fby__destination){.batch = FBY__NOWHERE};
         }
         element += some;
         done += some;

@@ -274,7 +274,7 @@ static int64_t member(const struct ArrowSchema *from, const struct ArrowSchema *
     if (in_map)
         return i < from->n_children ? i : -1;
     for (int64_t k = 0; k < from->n_children; k++) {
-        int64_t at = (i + k) % from->n_children; /* mostly the same place */
+        int64_t at = (i + k) % from->n_children; /* mostly the same index */
         if (strcmp(from->children[at]->name, to->children[i]->name) != 0)
             continue;
         for (int64_t first = 0; first < at; first++)

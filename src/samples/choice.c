@@ -99,7 +99,7 @@ static uint64_t in_view(const fby_samples *s, uint32_t b, uint64_t i)
 }
 
 /* Room for n entries below `below`. */
-static fby_status place(fby__chosen *c, uint64_t n, uint64_t below, fby_error *err)
+static fby_status make_room(fby__chosen *c, uint64_t n, uint64_t below, fby_error *err)
 {
     c->some = true;
     c->n = n;
@@ -143,7 +143,7 @@ fby_status fby__choice_set(fby__choice *choice, const fby_samples *s, uint32_t b
         return fby__fail(err, FBY_E_UNSUPPORTED, "%llu samples of one block are more than a choice of them can hold",
                          (unsigned long long)fby__max_u64(total, below));
     fby__chosen *c = &choice->blocks[b];
-    FBY__TRY(place(c, total, below, err));
+    FBY__TRY(make_room(c, total, below, err));
     for (uint64_t i = 0; i < n; i++) {
         uint64_t value = counts[i] ? in_view(s, b, i) : 0;
         for (uint16_t k = 0; k < counts[i]; k++)

@@ -44,7 +44,7 @@ typedef struct fby__block_groups {
 typedef struct fby__group_table {
     fby_dataset *ds;           /* shared */
     char *file, *first, *last; /* owned: columns; file NULL = there is one file */
-    bool by_position;          /* the file is given by its place, not by its name */
+    bool by_position;          /* the file is given by its position, not by its name */
 } fby__group_table;
 
 /** Windows lost to missing values: all that there would be without, how many of them are left out, and the files that have none left. */

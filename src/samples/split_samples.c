@@ -59,7 +59,7 @@ typedef struct classes {
     pthread_mutex_t lock;
     class *list; /* owned */
     size_t n, cap;
-    uint32_t *slots; /* owned: place in the list + 1, 0 = free; open addressing */
+    uint32_t *slots; /* owned: index in the list + 1, 0 = free; open addressing */
     size_t n_slots;
 } classes;
 

@@ -61,12 +61,12 @@ fby_status fby__sample_counts_choose(fby__sample_counts *c, const char *what, co
 
 #define FBY__FILTER_BITS 4u
 
-/** A set: value → its place in the list. */
+/** A set: value → its index in the list. */
 typedef struct fby__value_set {
     fby_values given;         /* borrowed; what the column holds: dates and times that were given as text are the numbers of `dated` */
     int64_t *dated;           /* owned */
     const char *const *dates; /* borrowed: those texts, for messages; NULL: what is given is what the column holds */
-    uint32_t *slots;          /* owned: place + 1, 0 = free; open addressing */
+    uint32_t *slots;          /* owned: index + 1, 0 = free; open addressing */
     uint64_t *filter;         /* owned: FBY__FILTER_BITS a slot; a bit that is not set: no value hashes there */
     size_t n_slots;
     _Atomic bool *seen; /* owned: one a value; relaxed, read when the threads are joined */

@@ -1,5 +1,5 @@
 /*
- * What happened when, for fby_trace_begin(): off, a place that would record is one relaxed load.
+ * What happened when, for fby_trace_begin(): while it is off, a call that would record is one relaxed load.
  * Each thread records into a ring of its own, under the ring's lock, which nobody else takes but the end of the recording.
  */
 #ifndef FBY_TRACE_EVENTS_H

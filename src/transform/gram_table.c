@@ -25,7 +25,7 @@
 enum { MAX_N = 8, MAX_CLASSES = 60000, LAST_CASED = 0x1e943, I_WITH_DOT = 0x130, DOT_ABOVE = 0x307, INVALID = -1, MAX_WHITE = 32 };
 enum { CLASS_NONE = 0xffff, CLASS_SPACE = 0xfffe, CLASS_DELETED = 0xfffd };
 #define MAX_GRAMS ((size_t)1 << 24)
-#define DIRECT_PLACES ((uint64_t)1 << 18) /* 1 MiB; two-grams of up to 512 characters, three-grams of up to 64 */
+#define MOST_DIRECT ((uint64_t)1 << 18) /* 1 MiB; two-grams of up to 512 characters, three-grams of up to 64 */
 #define NO_COLUMN UINT32_MAX
 
 typedef struct char_slot {
@@ -221,10 +221,10 @@ static inline gram_slot *find_gram(const fby__gram_table *t, uint64_t index)
     }
 }
 
-static bool make_places(fby__gram_table *t, size_t n_grams)
+static bool make_index(fby__gram_table *t, size_t n_grams)
 {
     const uint64_t all = t->top * t->n_classes;
-    if (all <= DIRECT_PLACES) {
+    if (all <= MOST_DIRECT) {
         if (!(t->direct = fby__malloc((size_t)all * sizeof *t->direct)))
             return false;
         memset(t->direct, 0xff, (size_t)all * sizeof *t->direct);
@@ -272,7 +272,7 @@ static fby_status add_all(fby__gram_table *t, const fby_make_ngrams *make, const
     if (t->n_classes && (!t->top || !fby__mul_u64_checked(t->top, t->n_classes, &all)))
         return fby__fail(err, FBY_E_ARG, "output '%s': %llu different characters are too many for grams of %u", output,
                          (unsigned long long)t->n_classes, t->n);
-    if (!make_places(t, make->n_vocabulary))
+    if (!make_index(t, make->n_vocabulary))
         return fby__fail_nomem(err, "a vocabulary");
     uint16_t *classes = fby__malloc(make->n_vocabulary * t->n * sizeof *classes);
     if (!classes)

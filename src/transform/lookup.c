@@ -52,7 +52,7 @@ static fby_status copy_columns(fby_lookup *t, const char *const *columns, size_t
 }
 
 /* Of a row whose key begins to be looked for at a slot. false: there are so many others that numbers are to be mixed. */
-static bool place(fby_lookup *t, size_t at, size_t row)
+static bool insert(fby_lookup *t, size_t at, size_t row)
 {
     size_t occupied = 0;
     for (; t->slots[at] != FBY__LOOKUP_NONE; at = (at + 1) & (t->n_slots - 1))
@@ -61,15 +61,15 @@ static bool place(fby_lookup *t, size_t at, size_t row)
     return occupied <= MOST_OCCUPIED || t->text || t->mixed;
 }
 
-static void place_all(fby_lookup *t)
+static void insert_all(fby_lookup *t)
 {
     memset(t->slots, 0xff, t->n_slots * sizeof *t->slots); /* FBY__LOOKUP_NONE */
     for (size_t row = 0; row < t->n_keys; row++) {
         const size_t at = t->text ? slot_of_text(t, t->texts + t->starts[row], text_bytes(t, (uint32_t)row))
                                   : fby__lookup_slot_of_number(t, t->numbers[row]);
-        if (!place(t, at, row)) {
+        if (!insert(t, at, row)) {
             t->mixed = true;
-            place_all(t); /* and no further: then all are placed */
+            insert_all(t); /* and no further: then all are in it */
             return;
         }
     }
@@ -83,7 +83,7 @@ static fby_status make_slots(fby_lookup *t, size_t n_slots, fby_error *err)
     fby__free(t->slots);
     t->slots = slots;
     t->n_slots = n_slots;
-    place_all(t);
+    insert_all(t);
     return FBY_OK;
 }
 
@@ -154,13 +154,13 @@ static fby_status make_room(fby_lookup *t, size_t n_bytes, fby_error *err)
 
 static void add_row(fby_lookup *t, size_t at)
 {
-    const bool placed = place(t, at, t->n_keys);
+    const bool ok = insert(t, at, t->n_keys);
     for (size_t c = 0; c < t->n_columns; c++)
         t->values[t->n_keys * t->n_columns + c] = (double)NAN;
     t->n_keys++;
-    if (!placed) {
+    if (!ok) {
         t->mixed = true;
-        place_all(t);
+        insert_all(t);
     }
 }
 

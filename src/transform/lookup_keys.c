@@ -15,16 +15,16 @@ static bool is_whole(fby_dtype d) { return d == FBY_BOOL || fby__dtype_is_signed
 
 static fby_status wrong_type(const fby__make_spec *spec, uint32_t column, const fby_lookup *table, const fby_lookup *of, fby_error *err)
 {
-    char what[FBY__LOOKUP_CHARS + 400], keys[FBY__LOOKUP_CHARS], place[40] = "its keys are";
+    char what[FBY__LOOKUP_CHARS + 400], keys[FBY__LOOKUP_CHARS], subject[40] = "its keys are";
     fby__lookup_describe(of, keys);
     if (of != table)
-        (void)snprintf(place, sizeof place, "column %u of its key holds", column + 1);
+        (void)snprintf(subject, sizeof subject, "column %u of its key holds", column + 1);
     (void)snprintf(
         what, sizeof what,
         "cannot be found in %s: %s %s; make both whole numbers, or both strings%s (dtypes of the table read that column of a CSV file "
         "as %s)",
-        keys, place, table->text ? "strings" : "whole numbers", of == table ? "" : ", and name the columns in the order of the table's key",
-        table->text ? "int64" : "str");
+        keys, subject, table->text ? "strings" : "whole numbers",
+        of == table ? "" : ", and name the columns in the order of the table's key", table->text ? "int64" : "str");
     return fby__make_refuse_column(spec, column, what, err);
 }
 

@@ -2,7 +2,7 @@
  * A run of `length` out of the rows of a sample, or out of the first axis of an array.
  *
  * Where it begins is drawn for sample and epoch, and for the two lengths alone: outputs that crop the same sample alike begin at the same
- * place, so that an input and its target stay side by side.
+ * index, so that an input and its target stay side by side.
  */
 #include "base/alloc.h"
 #include "base/checked.h"

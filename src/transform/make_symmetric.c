@@ -269,7 +269,7 @@ static void transpose_left(uint8_t *dst, const uint8_t *pairs, size_t row_bytes,
 static inline uint8_t *at_element(uint8_t *dst, size_t row_bytes, size_t row, size_t column) { return dst + row * row_bytes + 4 * column; }
 
 /*
- * A band of 16 rows from i on, pairs of 4 bytes: each 16 × 16 that is read goes to its place right of the diagonal and, transposed, to the
+ * A band of 16 rows from i on, pairs of 4 bytes: each 16 × 16 that is read goes to where it belongs right of the diagonal and, transposed, to the
  * one below. So all that is stored is read once, and every line of the matrix written once. `pairs` are the band's; returns the next one's.
  */
 TARGET_AVX512 static const uint8_t *mirror_band(uint8_t *dst, const uint8_t *pairs, size_t row_bytes, size_t p, size_t i)

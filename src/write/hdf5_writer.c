@@ -294,7 +294,7 @@ static void hdf5_free(fby__writer *base)
     fby__free(w);
 }
 
-/* Chunks of a batch; text has its bytes elsewhere, so its chunks are not compressed: they hold positions and lengths. */
+/* Chunks of a batch; text has its bytes elsewhere, so its chunks are not compressed: they hold offsets and lengths. */
 static fby_status make_columns(hdf5_writer *w, const fby__write_options *o, fby_error *err)
 {
     const bool gzip = o->codec && strcmp(o->codec, "gzip") == 0;

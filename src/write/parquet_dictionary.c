@@ -59,7 +59,7 @@ static fby_status make_slots(fby__pqw_dictionary *d, size_t n, fby_error *err)
 }
 
 /* So many slots, and every value in its new one. */
-static fby_status place_again(fby__pqw_dictionary *d, size_t n_slots, size_t value_bytes, fby_error *err)
+static fby_status rehash(fby__pqw_dictionary *d, size_t n_slots, size_t value_bytes, fby_error *err)
 {
     FBY__TRY(make_slots(d, n_slots, err));
     const fby__pq_string *strings = (const fby__pq_string *)(const void *)d->strings.data;
@@ -90,8 +90,8 @@ static fby_status add_distinct(fby__pqw_dictionary *d, const uint8_t *value, siz
     if (begins_to_mix)
         d->search = FBY__PQW_MIXED;
     if ((size_t)d->n * 2 > n_slots)
-        return place_again(d, 2 * n_slots, is_string ? 0 : n, err); /* half of them are free then */
-    return begins_to_mix ? place_again(d, n_slots, is_string ? 0 : n, err) : FBY_OK;
+        return rehash(d, 2 * n_slots, is_string ? 0 : n, err); /* half of them are free then */
+    return begins_to_mix ? rehash(d, n_slots, is_string ? 0 : n, err) : FBY_OK;
 }
 
 /* The index of a value, new or not. mixed: is the search? */

@@ -138,7 +138,7 @@ typedef struct fby__pqw_values {
 fby__pqw_values fby__pqw_values_of(const fby__pqw_leaf *leaf, const fby__arrow_format *format, const struct ArrowArray *array,
                                    const fby__pqw_levels *levels);
 /**
- * The next n physical values of fixed size, which there must be: where they lie, when that is one place and nothing is to be converted,
+ * The next n physical values of fixed size, which there must be: where they lie, when they lie together and nothing is to be converted,
  * else in scratch. FBY_E_ARG for a value that its Parquet type cannot hold.
  */
 fby_status fby__pqw_next(fby__pqw_values *v, size_t n, fby__buf *scratch, fby__bytes *out, fby_error *err);

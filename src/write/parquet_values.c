@@ -18,7 +18,7 @@ fby__pqw_values fby__pqw_values_of(const fby__pqw_leaf *leaf, const fby__arrow_f
     return (fby__pqw_values){.leaf = leaf, .array = array, .format = format, .run = levels->runs};
 }
 
-/* What is left of the run at hand, at most n; moves on behind it. *first is a place in the array's buffers. */
+/* What is left of the run at hand, at most n; moves on behind it. *first is an index into the array's buffers. */
 static size_t next_stretch(fby__pqw_values *v, size_t n, int64_t *first)
 {
     const size_t stretch = (size_t)fby__min_u64(n, (uint64_t)(v->run->n - v->at));
@@ -84,7 +84,7 @@ static void reverse(const uint8_t *in, size_t stride, uint8_t *out, size_t width
             out[i * width + k] = in[i * stride + width - 1 - k];
 }
 
-/* n values side by side, from the place `first` in the array's buffers. */
+/* n values side by side, from index `first` of the array's buffers. */
 static fby_status convert(const fby__pqw_values *v, int64_t first, size_t n, uint8_t *out, fby_error *err)
 {
     const fby__pqw_leaf *leaf = v->leaf;

@@ -181,7 +181,7 @@ static inline uint64_t fby__ipc_base(const fby__ipc_node *node, const fby__ipc_l
 
 /* ---- ipc_array.c ---- */
 
-/** Memory that is given back at once. Small pieces share blocks; what a thread's had to be made of in pieces is one block the next time. */
+/** Memory that is given back at once. Small allocations share blocks; what took a thread several blocks is one block the next time. */
 typedef struct fby__ipc_space {
     struct fby__ipc_block *blocks; /* owned, newest first */
     size_t bytes;                  /* of all blocks */

@@ -219,7 +219,7 @@ static struct ArrowArray *new_array(const building *b, uint32_t n_children, fby_
     return array;
 }
 
-/* Offsets of elements [begin, end), counted from the first one, behind `lead` places that nobody looks at; where they begin and end. */
+/* Offsets of elements [begin, end), counted from the first one, behind `lead` entries that nobody looks at; where they begin and end. */
 static fby_status put_offsets(const building *b, const stored *p, bool wide, uint64_t begin, uint64_t end, uint64_t lead, uint64_t most,
                               const void **out, uint64_t *out_first, uint64_t *out_last, fby_error *err)
 {

@@ -278,7 +278,7 @@ static bool codec_of(fby__ipc_message *m, const fby__flat_table *records, uint32
 }
 
 /* The dictionary that a batch is of, and which it adds to. */
-static fby_status place_dictionary(fby__ipc_table *table, const char *path, fby__ipc_message *m, fby__ipc_batch *batch, fby_error *err)
+static fby_status find_dictionary(fby__ipc_table *table, const char *path, fby__ipc_message *m, fby__ipc_batch *batch, fby_error *err)
 {
     int64_t id = fby__flat_int(&m->flat, &m->header, DICTIONARY_ID, 8, 0);
     bool is_delta = fby__flat_int(&m->flat, &m->header, DICTIONARY_IS_DELTA, 1, 0) != 0;
@@ -346,7 +346,7 @@ fby_status fby__ipc_batch_add(fby__ipc_table *table, fby__file *file, fby__ipc_m
     if (batch.rows == 0 && !of_dictionary)
         return FBY_OK;
     if (of_dictionary)
-        FBY__TRY(place_dictionary(table, path, m, &batch, err));
+        FBY__TRY(find_dictionary(table, path, m, &batch, err));
     const fby__ipc_dictionary *dictionary = of_dictionary ? &table->dictionaries[batch.dictionary] : NULL;
     const uint32_t n_nodes = dictionary ? 1 : table->n_nodes;
     const uint32_t n_views = dictionary ? dictionary->format.storage == FBY__ARROW_VIEW : table->n_views;

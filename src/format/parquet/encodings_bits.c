@@ -1,8 +1,8 @@
 /*
  * Bit-packed integers and the RLE / bit-packed hybrid (Encodings.md, "RLE / Bit-Packing Hybrid (RLE = 3)").
  *
- * Values are packed from the least significant bit. All unpackers start at any bit of a byte, so that a run can be read in
- * pieces of any length. The AVX-512 kernels fetch with masked loads, which touch no byte outside the mask; the AVX2, NEON and scalar
+ * Values are packed from the least significant bit. All unpackers start at any bit of a byte, so that a run can be read
+ * a few values at a time. The AVX-512 kernels fetch with masked loads, which touch no byte outside the mask; the AVX2, NEON and scalar
  * ones run while a whole load stays inside the bytes, then on a padded copy of the rest.
  */
 #include "format/parquet/encodings.h"

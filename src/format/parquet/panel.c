@@ -102,7 +102,7 @@ static void write_rows(const fby__decode *q, const fby__pq_column *columns, size
 }
 
 /* Tiles of a few rows still, when a fixed binary is thousands of bytes wide. */
-static fby_status place_tiles(fby__pq_column *columns, size_t n_columns, size_t *out_rows, fby_error *err)
+static fby_status lay_out_tiles(fby__pq_column *columns, size_t n_columns, size_t *out_rows, fby_error *err)
 {
     size_t row_bytes = 0;
     for (size_t i = 0; i < n_columns; i++)
@@ -126,7 +126,7 @@ static fby_status place_tiles(fby__pq_column *columns, size_t n_columns, size_t 
 static fby_status decode_batch(const fby__decode *q, fby__pq_column *columns, size_t n_columns, fby_error *err)
 {
     size_t tile_rows = 0;
-    FBY__TRY(place_tiles(columns, n_columns, &tile_rows, err));
+    FBY__TRY(lay_out_tiles(columns, n_columns, &tile_rows, err));
     for (uint64_t row = q->row_begin; row < q->row_end; row += tile_rows) {
         const size_t n = (size_t)fby__min_u64(tile_rows, q->row_end - row);
         for (size_t i = 0; i < n_columns; i++) {

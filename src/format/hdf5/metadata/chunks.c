@@ -124,14 +124,14 @@ static fby_status fail_twice(const fby__h5_chunk *c, fby_error *err)
 /* Sort by number; no number twice, no byte twice. Most files have both orders already and need neither sort. */
 static fby_status put_in_order(fby__h5_chunk_reader *r, fby_error *err)
 {
-    bool placed = find_overlap(r->list, r->n) == NULL;
-    if (placed && r->sorted)
+    bool by_offset = find_overlap(r->list, r->n) == NULL;
+    if (by_offset && r->sorted)
         return FBY_OK;
     fby__h5_chunk *spare = fby__realloc_array(NULL, r->n, sizeof *spare);
     if (!spare)
         return fby__fail_nomem(err, "sorting a chunk index");
     fby_status status = FBY_OK;
-    if (!placed) {
+    if (!by_offset) {
         sort_chunks(&r->list, &spare, r->n, true);
         r->sorted = false;
         const fby__h5_chunk *bad = find_overlap(r->list, r->n);

@@ -61,7 +61,7 @@ fby_status fby__h5_chunk_array_owner(fby__h5_chunk_reader *r, fby__h5_cursor *c,
 fby_status fby__h5_chunk_array_add(fby__h5_chunk_reader *r, const fby__h5_chunk_array *a, uint64_t position, uint64_t n, fby__h5_cursor *c,
                                    fby_error *err)
 {
-    /* Only the first element's place needs divisions; the others count on from it. */
+    /* Only the first element's position needs divisions; the others count on from it. */
     uint64_t scaled[FBY__H5_MAX_RANK], rest = position;
     for (uint32_t k = 0; k < r->rank; k++) {
         scaled[a->axis[k]] = rest / a->down[k];

@@ -1,8 +1,8 @@
 /*
  * Chunk indexes that are B-trees of version 2 (spec III.A.2, record types 10 and 11): several dimensions are unlimited.
  *
- *   record 10  address   place in the grid u64 × rank
- *   record 11  address   stored size, 1 to 8 bytes   filter mask u32   place in the grid u64 × rank
+ *   record 10  address   position in the grid u64 × rank
+ *   record 11  address   stored size, 1 to 8 bytes   filter mask u32   position in the grid u64 × rank
  */
 #include "format/hdf5/metadata/chunks_internal.h"
 

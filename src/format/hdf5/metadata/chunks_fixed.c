@@ -4,7 +4,7 @@
  *   header      "FAHD"  version 0  client  element size  page bits  elements (length)  data block (address)  checksum
  *   data block  "FADB"  version 0  client  header (address)  elements  checksum
  *   paged       "FADB"  version 0  client  header (address)  bitmap of pages  checksum  pages…
- *   page        elements  checksum           at a fixed place whether it was ever written (its bit says); the last is shorter
+ *   page        elements  checksum           at a fixed offset whether it was ever written (its bit says); the last is shorter
  *
  * It is paged when there are more than 2^page bits elements.
  */

@@ -22,7 +22,7 @@ static bool is_bool(const fby__h5_type *t) /* as h5py and PyTables write it */
            *m[1 - first].value == 1;
 }
 
-/* Offset 0, full precision: the only place for a sign, an exponent and a mantissa that fill the element. */
+/* Offset 0, full precision: the only position for a sign, an exponent and a mantissa that fill the element. */
 static bool is_ieee(const fby__h5_type *t, unsigned exponent_bits, unsigned mantissa_bits)
 {
     const unsigned bits = 1 + exponent_bits + mantissa_bits;

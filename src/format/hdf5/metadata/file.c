@@ -397,7 +397,7 @@ static fby_status parse_superblock(fby__h5_file *f, fby__bytes bytes, fby_error 
         return fby__h5_damaged(&c, err, "an address is undefined");
     /*
      * "base" is where the superblock was when it was written; a user block put in front later moves the file's end with it, and
-     * libhdf5 takes the place where it finds the superblock for address 0. So do we.
+     * libhdf5 takes the offset where it finds the superblock for address 0. So do we.
      */
     if (end < base || end - base > UINT64_MAX - f->base)
         return fby__h5_damaged(&c, err, "the end of the file is before its begin");

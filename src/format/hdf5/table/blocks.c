@@ -16,7 +16,7 @@
 #define MAX_BLOCKS ((uint64_t)1 << 22)    /* of a file: 4 TiB in blocks of 1 MiB */
 #define MAX_UNWRITTEN ((uint64_t)1 << 12) /* of a file, for rows that nothing was written of */
 #define MAX_ELSEWHERE ((uint64_t)1 << 16) /* of a set that the helper reads: what is written of it, and where, is not known */
-#define MIN_DECODED ((uint64_t)1 << 20)   /* of a block: less is not worth a task, a request and a place in the cache */
+#define MIN_DECODED ((uint64_t)1 << 20)   /* of a block: less is not worth a task, a request and an entry of the cache */
 #define MAX_STORED ((uint64_t)64 << 20)   /* of a block, unless one layer has more */
 #define MAX_ALIGNED ((uint64_t)8 << 20)   /* stored bytes to which a block grows so that the chunks of all sets end with it */
 #define MAX_ALIGNED_TIMES 8u

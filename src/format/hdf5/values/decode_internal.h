@@ -5,7 +5,7 @@
  *     rows       one data set being read by one thread; its chunk is decoded once for all leaves that want it
  *     target     where one leaf's values go, with a stride from row to row: columns of a panel, or dense rows
  *
- *     rows_read ──► chunk (filters, store, fill value, helper) ──► spans of rows ──► place ──► convert ──► target
+ *     rows_read ──► chunk (filters, store, fill value, helper) ──► spans of rows ──► boxes ──► convert ──► target
  *
  * Rows are those of the table, counted from 0; an index counts along the data set's own row axes (rows / repeat).
  */
@@ -117,7 +117,7 @@ typedef struct fby__h5_state {
     fby__buf slab;          /* from the helper */
     fby__buf vlen;          /* … with what its values of variable length hold */
     fby__h5_helper_memory helper;
-    fby__buf tiles;    /* columns that place.c is to interleave */
+    fby__buf tiles;    /* columns that box.c is to interleave */
     fby__buf narrow;   /* … and those of panels of several data sets */
     fby__buf together; /* bookkeeping of those */
     fby__buf raw;      /* strings, references */
@@ -205,7 +205,7 @@ fby_status fby__h5_chunk_get(fby__h5_rows *r, fby__h5_walk *w, uint8_t *direct, 
 /** Are the stored bytes of the chunk its values, without filters? */
 bool fby__h5_chunk_plain(const fby__h5_set *set, const fby__h5_geometry *g, const fby__h5_walk *w, uint32_t mask);
 
-/* ---- placing (place.c) ---- */
+/* ---- boxes (box.c) ---- */
 
 #define FBY__H5_MAX_AXES (FBY__H5_MAX_RANK + FBY__H5_MAX_STRIDES + 1)
 
@@ -221,12 +221,12 @@ typedef struct fby__h5_box {
         size_t stride;    /* bytes in src */
     } axes[FBY__H5_MAX_AXES];
 } fby__h5_box;
-fby_status fby__h5_place(fby__h5_rows *r, fby__h5_target *t, const fby__h5_box *box, fby_error *err);
+fby_status fby__h5_box_put(fby__h5_rows *r, fby__h5_target *t, const fby__h5_box *box, fby_error *err);
 /**
  * Columns of values, side by side in a row from value `first` on; down each, rows are row_stride bytes apart. @n_cols  ≤ FBY__H5_COLUMNS.
  */
-fby_status fby__h5_place_columns(fby__h5_rows *r, fby__h5_target *t, const uint8_t *const *cols, size_t n_cols, size_t row_stride,
-                                 uint64_t index, uint64_t n, uint64_t first, fby_error *err);
+fby_status fby__h5_columns_put(fby__h5_rows *r, fby__h5_target *t, const uint8_t *const *cols, size_t n_cols, size_t row_stride,
+                               uint64_t index, uint64_t n, uint64_t first, fby_error *err);
 #define FBY__H5_COLUMNS 64
 /** Rows [r->begin, r->end) of a set with repeat > 1: from the first row of each index to the others. */
 void fby__h5_spread(const fby__h5_rows *r, const fby__h5_target *t);

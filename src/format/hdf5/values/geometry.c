@@ -89,7 +89,7 @@ void fby__h5_walk_begin(fby__h5_walk *w, const fby__h5_geometry *g, uint64_t beg
     }
 }
 
-/* Rows run over several axes, and none of those wanted is in the chunk: nor in those behind it along the last of these axes, up to some place. */
+/* Rows run over several axes, and none of those wanted is in the chunk: nor in those behind it along the last of these axes, up to some index. */
 static void skip_empty(fby__h5_walk *w)
 {
     const fby__h5_geometry *g = w->g;

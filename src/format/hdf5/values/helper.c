@@ -1,5 +1,5 @@
 /*
- * Rows of a data set that the helper program reads: hyperslabs of at most FBY__H5_SLAB_BYTES, placed as chunks are.
+ * Rows of a data set that the helper program reads: hyperslabs of at most FBY__H5_SLAB_BYTES, put as chunks are.
  *
  * The elements come as set->type says, which is the helper's own description of the data set: native and dense.
  */
@@ -90,7 +90,7 @@ static fby_status read_rows(fby__h5_rows *r, fby_error *err)
             box.axes[box.n_axes++].stride = a < g->row_first ? g->stride[a] / (size_t)g->dims[g->row_first] * (size_t)s.n : g->stride[a];
         }
         for (uint32_t i = 0; i < r->n_targets; i++)
-            FBY__TRY(fby__h5_place(r, &r->targets[i], &box, err));
+            FBY__TRY(fby__h5_box_put(r, &r->targets[i], &box, err));
     }
     return FBY_OK;
 }

@@ -221,7 +221,7 @@ static fby_status put_list(fby__h5_nest *nest, node *t, const uint8_t *raw, unsi
     uint64_t n;
     FBY__TRY(fby__h5_vlen_of(nest->rows, raw, t->type->base->bytes, &list, &n, err));
     FBY__TRY(count_vlen(nest, list.n, err));
-    if (t->varies && n > 0) { /* the next part may take this one's place in memory */
+    if (t->varies && n > 0) { /* the next part may overwrite this one */
         if (depth == sizeof nest->levels / sizeof *nest->levels)
             return fby__fail(err, FBY_E_FORMAT, "lists nest too deep");
         FBY__TRY(fby__h5_need(&nest->levels[depth], list.n, err));

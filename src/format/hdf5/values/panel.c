@@ -21,7 +21,7 @@ static fby_status column_fail(const fby__h5_rows *r, const char *path, fby_statu
     return fby__h5_rows_fail(r, status, err);
 }
 
-/* How a column's values get to its place in the panel. */
+/* How a column's values get to where they belong in the panel. */
 static fby_status open_target(const fby__decode *q, const fby__decode_column *asked, const fby__h5_rows *r, fby__h5_target *t,
                               fby_error *err)
 {

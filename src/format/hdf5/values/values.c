@@ -1,8 +1,8 @@
 /*
  * Reading rows of one data set into its targets.
  *
- * Chunks are gone through in the order of the file; of each, the runs of rows that were asked for are placed. A chunk that lies
- * wholly inside the rows, has the panel's own layout and type, and is nobody else's, is decoded straight to its place.
+ * Chunks are gone through in the order of the file; of each, the runs of rows that were asked for go to the targets. A chunk that
+ * lies wholly inside the rows, has the panel's own layout and type, and is nobody else's, is decoded straight into the panel.
  */
 #include "format/hdf5/values/decode_internal.h"
 
@@ -65,10 +65,10 @@ static void box_of(const fby__h5_rows *r, const fby__h5_section *section, const 
     }
 }
 
-static fby_status place(fby__h5_rows *r, const fby__h5_box *box, fby_error *err)
+static fby_status put(fby__h5_rows *r, const fby__h5_box *box, fby_error *err)
 {
     for (uint32_t i = 0; i < r->n_targets; i++)
-        FBY__TRY(fby__h5_place(r, &r->targets[i], box, err));
+        FBY__TRY(fby__h5_box_put(r, &r->targets[i], box, err));
     return FBY_OK;
 }
 
@@ -90,7 +90,7 @@ static fby_status need_fill(const fby__h5_rows *r, fby_error *err)
 /* ---- chunks ---- */
 
 /* Where a chunk's rows begin in the panel, when it can be decoded there. */
-static uint8_t *direct_place(const fby__h5_rows *r, const fby__h5_walk *w)
+static uint8_t *direct_row(const fby__h5_rows *r, const fby__h5_walk *w)
 {
     const fby__h5_geometry *g = &r->g;
     const fby__h5_target *t = r->targets;
@@ -108,7 +108,7 @@ static fby_status read_chunks(fby__h5_rows *r, uint64_t index_begin, uint64_t in
     fby__h5_walk_begin(&w, g, index_begin, index_end);
     while (fby__h5_walk_next(&w)) {
         FBY__TRY(fby__cancel_check(err));
-        uint8_t *direct = direct_place(r, &w);
+        uint8_t *direct = direct_row(r, &w);
         fby__h5_section section;
         FBY__TRY(fby__h5_chunk_get(r, &w, direct, &section, err));
         if (direct && section.data == direct)
@@ -123,7 +123,7 @@ static fby_status read_chunks(fby__h5_rows *r, uint64_t index_begin, uint64_t in
                     return fby__h5_rows_fail(r, fby__fail(err, FBY_E_INTERNAL, "rows that were not located"), err);
             }
             box_of(r, &section, &w, &span, &box);
-            FBY__TRY(place(r, &box, err));
+            FBY__TRY(put(r, &box, err));
         }
     }
     return FBY_OK;
@@ -157,7 +157,7 @@ static fby_status read_outer(fby__h5_rows *r, uint64_t begin, uint64_t end, fby_
             box.axes[0].n = g->dims[2];
             box.axes[0].step = g->step[2];
             box.axes[0].stride = g->stride[2];
-            FBY__TRY(place(r, &box, err));
+            FBY__TRY(put(r, &box, err));
             continue;
         }
         cols[n++] = src;
@@ -171,12 +171,12 @@ static fby_status read_outer(fby__h5_rows *r, uint64_t begin, uint64_t end, fby_
                 for (uint64_t c = 0; c < n; c++)
                     at[c] = cols[c] + v->offset + fby__h5_leaf_at(v->leaf, v->src_bytes, e);
                 if (v->leaf->elements == 1) {
-                    FBY__TRY(fby__h5_place_columns(r, t, at, (size_t)n, g->stride[1], begin, end - begin, outer + 1 - n, err));
+                    FBY__TRY(fby__h5_columns_put(r, t, at, (size_t)n, g->stride[1], begin, end - begin, outer + 1 - n, err));
                     break;
                 }
                 for (uint64_t c = 0; c < n; c++)
-                    FBY__TRY(fby__h5_place_columns(r, t, &at[c], 1, g->stride[1], begin, end - begin,
-                                                   (outer + 1 - n + c) * v->leaf->elements + e, err));
+                    FBY__TRY(fby__h5_columns_put(r, t, &at[c], 1, g->stride[1], begin, end - begin,
+                                                 (outer + 1 - n + c) * v->leaf->elements + e, err));
             }
         }
         n = 0;
@@ -237,7 +237,7 @@ static fby_status read_flat(fby__h5_rows *r, uint64_t begin, uint64_t end, fby_e
     fby__h5_box box;
     fby__h5_walk_begin(&w, g, begin, end);
     box_of(r, &section, &w, &span, &box);
-    return place(r, &box, err);
+    return put(r, &box, err);
 }
 
 /* ---- rows ---- */

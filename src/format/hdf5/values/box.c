@@ -1,5 +1,5 @@
 /*
- * A box of elements → its places in rows of memory. Three ways, by how the box lies:
+ * A box of elements → rows of memory. Three ways, by how the box lies:
  *
  *     rows follow each other, elements too      one copy or conversion, or one a row
  *     rows are closest together in the source   a transposition: runs along rows are interleaved, 64 columns at a time
@@ -42,7 +42,7 @@ static fby_status convert(const fby__h5_rows *r, fby__h5_target *t, const uint8_
     const fby__h5_value *v = &t->value;
     uint8_t flags[TILE_VALUES];
     fby__h5_bad bad;
-    /* Whole rows at a time, or pieces of one: what mark() counts on. */
+    /* Whole rows at a time, or some values of one: what mark() counts on. */
     const size_t tile = per_row < TILE_VALUES ? TILE_VALUES / per_row * per_row : TILE_VALUES;
     for (size_t done = 0, k; done < n; done += k) {
         const uint64_t at_row = row + done / per_row * step, at = first + done % per_row;
@@ -60,7 +60,7 @@ static fby_status convert(const fby__h5_rows *r, fby__h5_target *t, const uint8_
 
 /* ---- rows of runs ---- */
 
-/* n values, `stride` bytes apart, to places dst_step apart: a compound's members, fill values, columns. */
+/* n values, `stride` bytes apart, to addresses dst_step apart: a compound's members, fill values, columns. */
 static void copy_spaced(const uint8_t *src, size_t stride, size_t n, uint8_t *dst, size_t dst_step, size_t bytes)
 {
 #define COPY(k)                                                                                                                            \
@@ -124,15 +124,15 @@ static fby_status convert_rows(const fby__h5_rows *r, fby__h5_target *t, const u
 
 /* ---- columns ---- */
 
-fby_status fby__h5_place_columns(fby__h5_rows *r, fby__h5_target *t, const uint8_t *const *cols, size_t n_cols, size_t row_stride,
-                                 uint64_t index, uint64_t n, uint64_t first, fby_error *err)
+fby_status fby__h5_columns_put(fby__h5_rows *r, fby__h5_target *t, const uint8_t *const *cols, size_t n_cols, size_t row_stride,
+                               uint64_t index, uint64_t n, uint64_t first, fby_error *err)
 {
     const fby__h5_value *v = &t->value;
     const uint64_t repeat = r->set->repeat;
     uint64_t row = index * repeat;
     if (row < r->begin) { /* cut: the first row asked for is not the first of its index */
         const uint64_t rest = n - 1;
-        uint64_t keep = r->begin; /* placed as a single row of its own */
+        uint64_t keep = r->begin; /* put as a single row of its own */
         const uint8_t *next[FBY__H5_COLUMNS];
         uint8_t *dst = fby__h5_target_row(r, t, keep) + first * v->dst_bytes;
         for (size_t c = 0; c < n_cols; c++) {
@@ -142,7 +142,7 @@ fby_status fby__h5_place_columns(fby__h5_rows *r, fby__h5_target *t, const uint8
                 FBY__TRY(convert(r, t, cols[c], row_stride, 1, dst + c * v->dst_bytes, keep, 1, first + c, 1, err));
             next[c] = cols[c] + (rest ? row_stride : 0);
         }
-        return rest ? fby__h5_place_columns(r, t, next, n_cols, row_stride, index + 1, rest, first, err) : FBY_OK;
+        return rest ? fby__h5_columns_put(r, t, next, n_cols, row_stride, index + 1, rest, first, err) : FBY_OK;
     }
     const size_t bytes = v->dst_bytes, dst_step = (size_t)repeat * t->row_bytes;
     uint8_t *dst = fby__h5_target_row(r, t, row) + first * bytes;
@@ -234,14 +234,14 @@ static bool advance(const fby__h5_box *b, uint32_t inner, uint64_t *at, const ui
 }
 
 /* Columns side by side in a row are gathered and interleaved. */
-static fby_status place_transposed(fby__h5_rows *r, fby__h5_target *t, const fby__h5_box *b, fby_error *err)
+static fby_status put_transposed(fby__h5_rows *r, fby__h5_target *t, const fby__h5_box *b, fby_error *err)
 {
     uint64_t at[FBY__H5_MAX_AXES] = {0}, element = b->first, first = element;
     const uint8_t *src = b->src, *cols[FBY__H5_COLUMNS];
     size_t n = 0;
     for (bool more = true; more;) {
         if (n == FBY__H5_COLUMNS || (n && element != first + n)) {
-            FBY__TRY(fby__h5_place_columns(r, t, cols, n, b->row_stride, b->index, b->n, first, err));
+            FBY__TRY(fby__h5_columns_put(r, t, cols, n, b->row_stride, b->index, b->n, first, err));
             n = 0;
         }
         if (n == 0)
@@ -249,11 +249,11 @@ static fby_status place_transposed(fby__h5_rows *r, fby__h5_target *t, const fby
         cols[n++] = src;
         more = advance(b, 0, at, &src, &element);
     }
-    return fby__h5_place_columns(r, t, cols, n, b->row_stride, b->index, b->n, first, err);
+    return fby__h5_columns_put(r, t, cols, n, b->row_stride, b->index, b->n, first, err);
 }
 
 /* Runs along the last axis; a few rows at a time where there are more axes, so that both sides stay in the cache. */
-static fby_status place_rows(fby__h5_rows *r, fby__h5_target *t, const fby__h5_box *b, uint64_t row, fby_error *err)
+static fby_status put_rows(fby__h5_rows *r, fby__h5_target *t, const fby__h5_box *b, uint64_t row, fby_error *err)
 {
     const fby__h5_value *v = &t->value;
     const size_t per_row = (size_t)b->axes[b->n_axes - 1].n, stride = b->axes[b->n_axes - 1].stride;
@@ -275,21 +275,21 @@ static fby_status place_rows(fby__h5_rows *r, fby__h5_target *t, const fby__h5_b
     return FBY_OK;
 }
 
-fby_status fby__h5_place(fby__h5_rows *r, fby__h5_target *t, const fby__h5_box *box, fby_error *err)
+fby_status fby__h5_box_put(fby__h5_rows *r, fby__h5_target *t, const fby__h5_box *box, fby_error *err)
 {
     fby__h5_box b;
     simplify(&t->value, box, &b);
     if (b.n_axes == 0) {
         const uint8_t *column = b.src;
-        return fby__h5_place_columns(r, t, &column, 1, b.row_stride, b.index, b.n, b.first, err);
+        return fby__h5_columns_put(r, t, &column, 1, b.row_stride, b.index, b.n, b.first, err);
     }
     if (b.row_stride < b.axes[b.n_axes - 1].stride || b.axes[b.n_axes - 1].step != 1)
-        return place_transposed(r, t, &b, err);
+        return put_transposed(r, t, &b, err);
     uint64_t row = b.index * r->set->repeat;
-    if (row < r->begin) { /* cut: as in place_columns */
+    if (row < r->begin) { /* cut: as in fby__h5_columns_put */
         fby__h5_box one = b;
         one.n = 1;
-        FBY__TRY(place_rows(r, t, &one, r->begin, err));
+        FBY__TRY(put_rows(r, t, &one, r->begin, err));
         if (b.n == 1)
             return FBY_OK;
         b.src += b.row_stride;
@@ -297,7 +297,7 @@ fby_status fby__h5_place(fby__h5_rows *r, fby__h5_target *t, const fby__h5_box *
         b.n--;
         row = b.index * r->set->repeat;
     }
-    return place_rows(r, t, &b, row, err);
+    return put_rows(r, t, &b, row, err);
 }
 
 void fby__h5_spread(const fby__h5_rows *r, const fby__h5_target *t)

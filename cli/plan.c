@@ -154,10 +154,10 @@ static void print_samples(fby_pipeline *p, const plan *found)
         printf(" of %s%s rows", kind == FBY_SAMPLES_GROUPS ? "up to " : "", cli_count(fby_samples_max_rows(found->all)));
     const char *split;
     for (size_t i = 0; p && (split = fby_pipeline_split(p, i)); i++) {
-        fby_samples *part;
-        if (fby_pipeline_samples(p, split, &part, NULL) == FBY_OK)
+        fby_samples *samples;
+        if (fby_pipeline_samples(p, split, &samples, NULL) == FBY_OK)
             printf("%s%s%s%s %s", i ? ", " : ": ", found->split && strcmp(found->split, split) == 0 ? cli_bold : "", cli_printable(split),
-                   cli_plain, cli_count(fby_samples_count(part)));
+                   cli_plain, cli_count(fby_samples_count(samples)));
     }
     printf("\n");
 }
@@ -227,7 +227,7 @@ static void print_batch(const plan *found)
     cli_table table;
     cli_text text = {0};
     cli_table_init(&table, 7);
-    static const char *const heads[] = {"first batch", "part", "shape", "min", "mean", "max", "missing"};
+    static const char *const heads[] = {"first batch", "role", "shape", "min", "mean", "max", "missing"};
     for (size_t i = 0; i < 7; i++) {
         cli_table_add(&table, heads[i]);
         if (i > 2)
@@ -237,7 +237,7 @@ static void print_batch(const plan *found)
         const fby_tensor *t = fby_batch_tensor(found->batch, i);
         summary s = summarize(t);
         cli_table_add(&table, t->output);
-        cli_table_add(&table, t->part);
+        cli_table_add(&table, t->role);
         cli_text_clear(&text);
         add_shape(&text, t->shape, t->ndim, INT64_MIN);
         cli_table_add(&table, cli_text_str(&text));
@@ -316,9 +316,9 @@ static int print_json(fby_pipeline *p, const plan *found)
     json_t *root = json_object(), *splits = found->all ? json_object() : NULL, *outputs = json_array();
     const char *split;
     for (size_t i = 0; p && found->all && (split = fby_pipeline_split(p, i)); i++) {
-        fby_samples *part;
-        if (fby_pipeline_samples(p, split, &part, NULL) == FBY_OK)
-            json_object_set_new(splits, split, json_integer((json_int_t)fby_samples_count(part)));
+        fby_samples *samples;
+        if (fby_pipeline_samples(p, split, &samples, NULL) == FBY_OK)
+            json_object_set_new(splits, split, json_integer((json_int_t)fby_samples_count(samples)));
     }
     for (size_t i = 0; i < fby_loader_output_count(found->loader); i++) {
         fby_output_info info = {.size = sizeof info};
@@ -375,7 +375,7 @@ static int print_json(fby_pipeline *p, const plan *found)
             const fby_tensor *t = fby_batch_tensor(found->batch, i);
             summary s = summarize(t);
             json_array_append_new(tensors,
-                                  json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:f}", "output", cli_json_text(t->output), "part", t->part,
+                                  json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:f}", "output", cli_json_text(t->output), "role", t->role,
                                             "shape", shape_json(t->shape, t->ndim), "min", s.n ? number_json(s.min) : json_null(), "mean",
                                             s.n ? number_json(s.mean) : json_null(), "max", s.n ? number_json(s.max) : json_null(),
                                             "missing", s.n + s.n_missing ? (double)s.n_missing / (double)(s.n + s.n_missing) : 0.0));
@@ -402,9 +402,9 @@ static fby_status open_pipeline(fby_pipeline *p, const plan_options *o, plan *fo
         return status;
     found->all = all;
     const char *split;
-    fby_samples *part;
+    fby_samples *samples;
     for (size_t i = 0; all && (split = fby_pipeline_split(p, i)); i++) /* all of them, so that printing their counts cannot fail */
-        if ((status = fby_pipeline_samples(p, split, &part, err)) != FBY_OK)
+        if ((status = fby_pipeline_samples(p, split, &samples, err)) != FBY_OK)
             return status;
     return FBY_OK;
 }
@@ -523,7 +523,7 @@ const cli_command cli_plan = {
              "rows, samples, left, passes, samples_per_batch, files_per_batch, padding}], epoch: {samples, batches, batch_size}, order: "
              "{shuffle, seed, superbatch_samples, streams},\n"
              "budget: {bytes, minimum_bytes, limit_bytes, limit}, mixing: {…}, padding, outputs: [{name, dtype, layout, shape, steps,\n"
-             "bytes}], notes: [text], first_batch: [{output, part, shape, min, mean, max, missing}]};\n"
+             "bytes}], notes: [text], first_batch: [{output, role, shape, min, mean, max, missing}]};\n"
              "padding is its share of the rows of padded outputs, null without any;\n"
              "-1 in a shape is known with each batch, steps are of windows.\n",
     .options = options,

@@ -30,7 +30,7 @@ import forebay as fb  # noqa: E402
 from recipes import contest, training  # noqa: E402
 from recipes.leak import evaluation_speed  # noqa: E402
 
-DIAGNOSE_SECONDS = 3  # each of three measurements of a loader
+DIAGNOSE_SECONDS = 6  # of three measurements of a loader, together
 OTHERWISE_SECONDS = 20  # of a run: imports, set-up, validation
 
 # Arguments of train.py.
@@ -194,7 +194,7 @@ def title(name: str, scale: str, without: bool) -> str:
 def table_of(section: str, column: str) -> dict[str, dict[str, str]]:
     """The table of a section that has this column: its cells by loader and column."""
     for lines in re.findall(r"^\| loader \|.*\n(?:\|.*\n?)+", section, re.M):
-        head, _, *rows = ([cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines.splitlines())
+        head, _, *rows = (re.split(r"\s*\|\s*", line.strip()[1:-1].strip(" ")) for line in lines.splitlines())
         if column in head:
             return {row[0]: dict(zip(head, row)) for row in rows}
     return {}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 COLOURS = {"today": "#9aa4b2", "expert": "#c8553d", "forebay": "#1f77b4", "forebay-in-order": "#9ecae9"}
 OTHERS = ("#d0a04c", "#8c6bb1", "#74a57f")
-BARS = {"loader alone": "#1f77b4", "step alone": "#9aa4b2", "together": "#c8553d"}
+BARS = {"loader alone": "#3a9188", "step alone": "#c9c9c9", "together": "#7b5ea7"}
 
 
 def race(command: Callable[[str, int], list[Any]], loaders: Sequence[str], seeds: Iterable[int]) -> list[Result] | list[Loading]:

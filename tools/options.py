@@ -205,7 +205,8 @@ def write_python(found):
 def value_text(row):
     if row["form"]:
         return row["form"]
-    at_least = f", at least {row['least']}" if row["least"] > 0 and row["type"] not in ("bytes",) else ""
+    at_least = f", at least {row['least']}" if row["least"] and row["type"] != "bytes" else ""
+    at_least += f", at most {row['most']:,}" if 0 < row["most"] < 2**32 - 1 and row["type"] != "chars" else ""
     kinds = {"bool": "true or false", "double": "a number above 0" if row["least"] else "a number", "bytes": "a size such as `8GiB`",
              "text": "a text", "path": "a path", "texts": "a text, or a list of them", "paths": "a path, or a list of them"}
     if row["type"] == "choice":

@@ -13,7 +13,7 @@ module forebay
   end type
 
   type, bind(c) :: fby_tensor
-    type(c_ptr) :: output, part
+    type(c_ptr) :: output, role
     integer(c_int) :: dtype
     integer(c_int32_t) :: ndim
     integer(c_int64_t) :: shape(8)

@@ -5,7 +5,7 @@ const lib = "libforebay"
 
 struct FbyTensor
     output::Cstring
-    part::Cstring
+    role::Cstring
     dtype::Cint
     ndim::Int32
     shape::NTuple{8,Int64}

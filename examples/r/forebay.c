@@ -79,7 +79,7 @@ SEXP forebay_next(SEXP handle)
     for (size_t i = 0; i < n; i++) {
         const fby_tensor *tensor = fby_batch_tensor(batch, i);
         char name[256];
-        snprintf(name, sizeof name, strcmp(tensor->part, "values") ? "%s.%s" : "%s", tensor->output, tensor->part);
+        snprintf(name, sizeof name, strcmp(tensor->role, "values") ? "%s.%s" : "%s", tensor->output, tensor->role);
         SEXP array = array_of(tensor);
         if (isNull(array)) {
             const char *dtype = fby_dtype_name(tensor->dtype);

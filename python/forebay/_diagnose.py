@@ -463,7 +463,7 @@ def diagnose(
     loader : forebay.Loader, or any iterable of batches
         Such as a DataLoader. Not an iterator: it is begun anew.
     seconds : float
-        How long to measure, about, without warm-up and compiling.
+        How long to measure, about, without warm-up, compiling, and waiting (twice, up to 2 · `seconds`, 10 s at most) until the loader's workers are idle.
     model : torch.nn.Module, or anything with state_dict() and load_state_dict(), optional
         A torch model is also what `forward` is told by.
     optimizer : torch.optim.Optimizer, or anything with state_dict() and load_state_dict(), optional
@@ -503,7 +503,7 @@ def diagnose(
         before = _report(loader)
         batch, first = _loader_alone(loader, seconds / 5, alone)
         stage, cures = _of_loader(before, _report(loader))
-        _idle.settle(_SETTLE)
+        is_idle = _idle.settle(min(_SETTLE, 2 * seconds))
         half = _warm_up(step, batch, seconds / 6)
         _step_alone(step, batch, half, ceiling)
         steps = _agreed(max(1, min(20, round(seconds / 10 * ceiling.samples_per_s / batch_size_of(batch)))))
@@ -513,7 +513,9 @@ def diagnose(
         operations, copying = _step.flops(step, batch, model), _step.transfer(batch)
         with _nvml.Watch(_nvml.of_torch()) as watch:
             both = _together(step, loader, batch_size_of(batch), min(ceiling.samples_per_s, alone.samples_per_s), seconds / 3)
-        _idle.settle(_SETTLE)
+        if is_idle:  # else something works all the time
+            _idle.settle(min(_SETTLE, 2 * seconds))
+        _step.wait_for(step(_step.fresh(batch)))  # of several ranks, here the first waits for the others
         _step_alone(step, batch, half, ceiling)
         _loader_alone(loader, seconds / 5, alone)
         took = batch_size_of(batch) / ceiling.samples_per_s

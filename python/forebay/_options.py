@@ -70,10 +70,17 @@ _MOST = {"u32": 2**32 - 1, "u64": 2**63 - 1, "int": 2**31 - 1}
 
 
 def checked(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """As plain(), of what the library sees only later: each value is one that its row allows, or it is refused here."""
-    out = plain(name, given)
+    """As plain(), of what the library sees only later: each value is one that its row allows, or it is refused here. None is the default."""
+    of_numbers = {option["name"] for option in table(name) if option["type"] == "double"}
+    out = plain(name, {word: float(value) if word in of_numbers and isinstance(value, bool) else value for word, value in given.items()})
     for option in table(name):
-        word, kind = option["name"], option["type"]
+        word, kind, default = option["name"], option["type"], option["default"]
+        if not option["in_python"] or option["form"] is not None:
+            continue
+        if word not in out and default == "needed":
+            raise TypeError(f"{word} is needed")
+        if word not in out and (kind in ("bool", "choice") or default.lstrip("-").isdigit()):
+            out[word] = False if kind == "bool" else default if kind == "choice" else int(default)
         if word not in out:
             continue
         if kind in _MOST:
@@ -86,7 +93,7 @@ def checked(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
             out[word] = text_value(out[word], word)
         elif kind == "double":
             out[word] = float(out[word])
-    return out
+    return {option["name"]: out[option["name"]] for option in table(name) if option["name"] in out}
 
 
 def changed(name: str, given: Mapping[str, Any]) -> list[str]:

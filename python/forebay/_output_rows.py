@@ -87,7 +87,7 @@ def _one(name: str, output: Any, dataset: Any) -> OutputRow | PipelineRow:
         output.after,
         output.axes,
         output.is_optional,
-        **{output.layout: output.layout_options} if output.layout_options else {},
+        **{output.layout: dict(output.layout_options)} if output.layout_options else {},
     )
 
 

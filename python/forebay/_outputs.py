@@ -42,7 +42,7 @@ class Column(Encodings, Lookups, SampleOperations, Selections, Known):
     after: tuple[tuple[str, dict[str, Any]], ...] = ()  # the same
     axes: tuple[int, ...] = ()
     is_optional: bool = False
-    layout_options: dict[str, Any] | None = None  # those of ragged or padded, by the library's names
+    layout_options: tuple[tuple[str, Any], ...] = ()  # those of ragged or padded, by the library's names
 
     _other_words = COLUMN_WORDS
 
@@ -216,7 +216,7 @@ class Column(Encodings, Lookups, SampleOperations, Selections, Known):
             Which rows a longer sample keeps: a random subset in their order, drawn for each sample and epoch, the same in all outputs with the
             same `max_rows`; or its first rows.
         """
-        return dataclasses.replace(self, layout=LAYOUT_RAGGED, layout_options=_options.checked(LAYOUT_RAGGED, locals()))
+        return dataclasses.replace(self, layout=LAYOUT_RAGGED, layout_options=tuple(_options.checked(LAYOUT_RAGGED, locals()).items()))
 
     def padded(
         self, max_rows: int | None = None, *, keep: str = "random", pad: float = 0.0, multiple_of: int = 1, to_max: bool = False, lengths: bool = False
@@ -241,7 +241,7 @@ class Column(Encodings, Lookups, SampleOperations, Selections, Known):
         options = _options.checked(LAYOUT_PADDED, locals())
         if options["to_max"] and max_rows is None:
             raise ValueError("to_max=True needs max_rows=, the length")
-        return dataclasses.replace(self, layout=LAYOUT_PADDED, layout_options=options)
+        return dataclasses.replace(self, layout=LAYOUT_PADDED, layout_options=tuple(options.items()))
 
     def optional(self) -> "Column":
         """Leave the output out of the batches when the data set lacks one of its columns, as labels at inference."""
@@ -279,8 +279,9 @@ class Column(Encodings, Lookups, SampleOperations, Selections, Known):
         elif self.step_range[1]:
             text += f".steps{self.step_range}"
         text += "".join(map(_ops.text, self.ops))
-        if self.layout_options is not None:
-            given = {name: self.layout_options[name] for name in _options.changed(self.layout, self.layout_options)}
+        if self.layout_options:
+            options = dict(self.layout_options)
+            given = {name: options[name] for name in _options.changed(self.layout, options)}
             text += f".{self.layout}({', '.join(repr(value) if name == 'max_rows' else f'{name}={value!r}' for name, value in given.items())})"
         text += _make_sample.after_text(self) + ".optional()" * self.is_optional
         return text + (f".{self.mask_of}()" if self.mask_of else "")

@@ -100,11 +100,11 @@ fby_status fby__batch_create(fby__batch_shape *shape, fby__account *account, uin
     for (uint32_t i = 0; i < shape->n_outputs; i++) {
         const fby__batch_output *o = &shape->outputs[i];
         fby_tensor *t = &b->tensors[o->tensor];
-        *t = (fby_tensor){.output = o->name, .part = "values", .dtype = o->dtype, .data = at};
+        *t = (fby_tensor){.output = o->name, .role = "values", .dtype = o->dtype, .data = at};
         set_shape(t, o, fby__batch_output_varies(o) ? 0 : n);
         if (o->layout == FBY_LAYOUT_RAGGED)
             t[1] = (fby_tensor){.output = o->name,
-                                .part = "offsets",
+                                .role = "offsets",
                                 .dtype = FBY_INT64,
                                 .ndim = 1,
                                 .shape = {(int64_t)n + 1},
@@ -112,7 +112,7 @@ fby_status fby__batch_create(fby__batch_shape *shape, fby__account *account, uin
                                 .bytes = (size_t)(n + 1) * sizeof(int64_t)};
         else if (o->layout == FBY_LAYOUT_PADDED)
             t[1] = (fby_tensor){.output = o->name,
-                                .part = "lengths",
+                                .role = "lengths",
                                 .dtype = FBY_INT64,
                                 .ndim = 1,
                                 .shape = {(int64_t)n},
@@ -206,7 +206,7 @@ static void place_padded(fby_batch *b, uint32_t output)
         memset(mask + i * length + lengths[i], 0, length - (uint64_t)lengths[i]);
     }
     t[1] = (fby_tensor){.output = o->name,
-                        .part = "mask",
+                        .role = "mask",
                         .dtype = FBY_BOOL,
                         .ndim = 2,
                         .shape = {(int64_t)b->size, (int64_t)length},

@@ -155,20 +155,20 @@ fby_status fby__gather_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtype src_
 #endif
     for (size_t i = 0; i < n;) {
         const void *src;
-        size_t some = 1;
+        size_t n_now = 1;
         if (at_once == 0) { /* a row wider than the tile: straight from the panel */
             src = rows->at[i] + offset;
         } else {
-            some = n - i < at_once ? n - i : at_once;
-            gather_some(tile, rows->at + i, offset, src_bytes, some, n + rows->n_next - i);
+            n_now = n - i < at_once ? n - i : at_once;
+            gather_some(tile, rows->at + i, offset, src_bytes, n_now, n + rows->n_next - i);
             src = tile;
         }
-        fby_status status = fby__convert(dst_dtype, dst + i * dst_bytes, src_dtype, src, some * n_elements, FBY__SCALE_NONE, &bad);
+        fby_status status = fby__convert(dst_dtype, dst + i * dst_bytes, src_dtype, src, n_now * n_elements, FBY__SCALE_NONE, &bad);
         if (status != FBY_OK) {
             *out_row = i + bad / n_elements;
             return status;
         }
-        i += some;
+        i += n_now;
     }
     return FBY_OK;
 }
@@ -232,19 +232,19 @@ fby_status fby__gather_steps_convert(fby_dtype dst_dtype, uint8_t *dst, fby_dtyp
         const uint8_t *row = rows[i] + s->offset;
         for (uint64_t k = 0; k < s->n_steps;) {
             const uint8_t *src = row + k * s->row_bytes;
-            uint64_t some = 1;
+            uint64_t n_now = 1;
             if (at_once > 0) { /* else a step is wider than the tile: straight from the panel */
-                some = s->n_steps - k < at_once ? s->n_steps - k : at_once;
-                copy_steps(tile, src, s->row_bytes, s->step_bytes, some);
+                n_now = s->n_steps - k < at_once ? s->n_steps - k : at_once;
+                copy_steps(tile, src, s->row_bytes, s->step_bytes, n_now);
                 src = tile;
             }
-            fby_status status = fby__convert(dst_dtype, dst, src_dtype, src, some * n_elements, FBY__SCALE_NONE, &bad);
+            fby_status status = fby__convert(dst_dtype, dst, src_dtype, src, n_now * n_elements, FBY__SCALE_NONE, &bad);
             if (status != FBY_OK) {
                 *out_row = i;
                 return status;
             }
-            dst += some * dst_bytes;
-            k += some;
+            dst += n_now * dst_bytes;
+            k += n_now;
         }
     }
     return FBY_OK;

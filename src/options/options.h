@@ -18,6 +18,7 @@ extern const char *const fby__tail_words[];
 extern const char *const fby__from_words[];
 extern const char *const fby__layout_words[];
 extern const char *const fby__make_words[];
+enum { FBY__N_MAKES = FBY_MAKE_TIME + 1 }; /* kinds, "none" included: the last one's number and 1 */
 extern const char *const fby__encoding_words[];
 extern const char *const fby__channel_words[];
 extern const char *const fby__after_words[];

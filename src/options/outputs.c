@@ -22,7 +22,7 @@ static const char *const DTYPE[] = {"none", FBY_DTYPE_LIST(DTYPE_WORD) NULL};
 _Static_assert(WORDS(fby__from_words) == FBY_FROM_SOURCE + 1 && WORDS(fby__layout_words) == FBY_LAYOUT_PADDED + 1 &&
                    WORDS(OP) == FBY_OP_FILL_NULL + 1,
                "words");
-_Static_assert(WORDS(fby__make_words) == FBY_MAKE_TIME + 1 && WORDS(fby__encoding_words) == FBY_BITS_BASE64 + 1 &&
+_Static_assert(WORDS(fby__make_words) == FBY__N_MAKES && WORDS(fby__encoding_words) == FBY_BITS_BASE64 + 1 &&
                    WORDS(fby__after_words) == FBY_AFTER_CHANNELS_FIRST + 1,
                "words");
 _Static_assert(WORDS(fby__channel_words) == FBY_CHANNEL_KEY + 1 && WORDS(fby__keep_words) == FBY_KEEP_FIRST + 1 &&
@@ -57,7 +57,7 @@ const fby_option fby__output_table[] = {
     OPT_OTHER("after", n_after, 0, "a list of operations on batches", "", "their number"),
     OPT_CHOICE("layout", layout, fby_layout, BOTH, fby__layout_words, "auto", "how samples of several rows lie in a batch"),
     OPT_OTHER("ragged", layout, BOTH, "true, or `max_rows` and `keep`", "where lengths differ", "packed: values and offsets"),
-    OPT_OTHER("padded", layout, BOTH, "true, or its options, below", "not", "brought to one length, with a mask"),
+    OPT_OTHER("padded", layout, BOTH, "true, or its options, below", "not padded", "brought to one length, with a mask"),
     OPT_OTHER("on", columns, IN_FILE, "a column, or a list of them", "needed with `lookup`", "of the key that is looked up"),
     OPT_OTHER("default", make, IN_FILE, "a number", "an error", "with `lookup`: of keys that are not in the table"),
     OPT_BOOL("optional", optional, BOTH, "left out when a column is not there"),
@@ -67,14 +67,17 @@ const fby_option fby__output_table[] = {
 
 /* Options of the layouts, which are in the struct of the output. */
 #define STRUCT fby_output
-#define MAX_ROWS OPT_U64("max_rows", max_rows, BOTH, 1, "all", "of longer samples so many rows")
+#define MAX_ROWS                                                                                                                           \
+    OPT_FORM("max_rows", max_rows, FBY_OPTION_U64, uint64_t, BOTH, NULL, "all", "of longer samples so many rows", .least = 1,              \
+             .most = UINT32_MAX)
 #define KEEP OPT_CHOICE("keep", keep, fby_keep_kind, BOTH, fby__keep_words, "random", "which rows longer samples keep")
 const fby_option fby__ragged_table[] = {MAX_ROWS, KEEP, OPT_END};
 const fby_option fby__padded_table[] = {
     MAX_ROWS,
     KEEP,
     OPT_DOUBLE("pad", pad, BOTH, "0", "the value where there is no row"),
-    OPT_U64("multiple_of", multiple_of, BOTH, 1, "1", "the length is rounded up to a multiple of it"),
+    OPT_FORM("multiple_of", multiple_of, FBY_OPTION_U64, uint64_t, BOTH, NULL, "1", "the length is rounded up to a multiple of it",
+             .least = 1, .most = UINT32_MAX),
     OPT_BOOL("to_max", pad_to_max, BOTH, "the length is max_rows in every batch"),
     OPT_BOOL("lengths", want_lengths, BOTH, "lengths with the values, not a mask"),
     OPT_END,

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* --- making nodes: each is NULL when memory ran out, and what takes a NULL gives NULL -------------------------------------------------------- */
@@ -135,16 +136,22 @@ static void add_number(growing *g, const char *key, double value, bool is_given)
         add(g, key, a_number(g->d, value));
 }
 
-/*
- * The options of a set that are written as their type is, without those that are at their default: 0 in every struct that is described. What has
- * a form is the caller's.
- */
+/* A default that is a whole number; else 0, which every struct has where nothing was asked for. */
+static int64_t usual(const fby_option *o)
+{
+    char *end = NULL;
+    const long long number = strtoll(o->fallback, &end, 10);
+    return *end ? 0 : number;
+}
+
+/* The options of a set that are written as their type is, without those that are at their default. What has a form is the caller's. */
 static void add_options(growing *g, fby_option_set set, const void *from)
 {
     for (const fby_option *o = fby__option_table(set); o->name; o++) {
         const char *at = (const char *)from + o->offset;
         uint64_t large = 0;
         uint32_t small = 0;
+        int64_t whole = 0;
         double number = 0;
         const char *text = NULL;
         if (!(o->flags & FBY_OPTION_IN_FILE) || o->form)
@@ -158,14 +165,15 @@ static void add_options(growing *g, fby_option_set set, const void *from)
         case FBY_OPTION_INT:
         case FBY_OPTION_CHOICE:
             memcpy(&small, at, sizeof small);
+            whole = o->type == FBY_OPTION_INT ? (int64_t)(int32_t)small : (int64_t)small;
             if (small && o->type == FBY_OPTION_CHOICE)
                 add_text(g, o->name, o->choices[small]);
-            else if (small)
-                add(g, o->name, an_int(g->d, o->type == FBY_OPTION_INT ? (int64_t)(int32_t)small : (int64_t)small));
+            else if (small && whole != usual(o))
+                add(g, o->name, an_int(g->d, whole));
             break;
         case FBY_OPTION_U64:
             memcpy(&large, at, sizeof large);
-            if (large)
+            if (large && large != (uint64_t)usual(o))
                 add(g, o->name, a_count(g->d, large));
             break;
         case FBY_OPTION_DOUBLE:
@@ -476,11 +484,14 @@ static const fby_node *describe_after(fby__describing *d, const fby_after *after
 
 /* --- outputs ---------------------------------------------------------------------------------------------------------------------------------------- */
 
-/* Of padded and ragged outputs; true where all is at its default. */
+/* The key of padded and ragged outputs, with their options, or true where all of them are at their default. */
 static void add_layout_options(growing *g, const fby_output *o)
 {
     const bool is_padded = o->layout == FBY_LAYOUT_PADDED;
-    const fby_node *options = options_of(g->d, is_padded ? FBY_OPTIONS_PADDED : FBY_OPTIONS_RAGGED, o);
+    fby_output asked = *o;
+    if (!o->max_rows) /* nothing is left out */
+        asked.keep = FBY_KEEP_RANDOM;
+    const fby_node *options = options_of(g->d, is_padded ? FBY_OPTIONS_PADDED : FBY_OPTIONS_RAGGED, &asked);
     if (is_padded || o->layout == FBY_LAYOUT_RAGGED || o->max_rows)
         add(g, is_padded ? "padded" : "ragged", options && options->n ? options : a_bool(g->d, true));
 }

@@ -228,7 +228,7 @@ static fby_status read_column_ops(fby_pipeline *p, const fby__reading *r, const 
 typedef struct output_forms {
     fby_output o;
     const fby_node *columns, *dtype, *steps, *at, *ops, *column_ops, *reshape, *after, *ragged, *padded;
-    const fby_node *makes[FBY_MAKE_TIME]; /* by fby_make_kind: what stands under its word */
+    const fby_node *makes[FBY__N_MAKES]; /* by fby_make_kind: what stands under its word; a dtype makes times */
     bool first, has_value;
     const char *lookup;
     const char *const *on;
@@ -257,11 +257,13 @@ static const fby__key *output_keys(fby__key room[FBY__MAX_KEYS])
         FBY__KEY_HAS("default", FBY__WANT_DOUBLE, output_forms, fallback, has_default),
     };
     enum { N_FORMS = sizeof forms / sizeof *forms };
-    fby__key more[N_FORMS + FBY_MAKE_TIME] = {{0}};
+    fby__key more[N_FORMS + FBY__N_MAKES] = {{0}};
     memcpy(more, forms, sizeof forms);
-    for (size_t kind = FBY_MAKE_NONE + 1; kind < FBY_MAKE_TIME; kind++) {
+    size_t n = N_FORMS;
+    for (size_t kind = FBY_MAKE_NONE + 1; kind < FBY__N_MAKES; kind++) {
         const size_t at = offsetof(output_forms, makes) + kind * sizeof(const fby_node *);
-        more[N_FORMS + kind - 1] = (fby__key){.name = fby__make_words[kind], .want = FBY__WANT_NODE, .at = at, .also = FBY__NOWHERE};
+        if (kind != FBY_MAKE_TIME)
+            more[n++] = (fby__key){.name = fby__make_words[kind], .want = FBY__WANT_NODE, .at = at, .also = FBY__NOWHERE};
     }
     return fby__option_keys(FBY_OPTIONS_OUTPUT, offsetof(output_forms, o), more, room);
 }
@@ -431,8 +433,9 @@ static bool takes_columns(fby_source_kind from) { return from == FBY_FROM_COLUMN
 static const char *list_makes(char buffer[200])
 {
     size_t n = 0;
-    for (int kind = FBY_MAKE_NONE + 1; kind < FBY_MAKE_TIME; kind++)
-        n += (size_t)snprintf(buffer + n, 200 - n, "%s%s", n ? ", " : "", fby__make_words[kind]);
+    for (int kind = FBY_MAKE_NONE + 1; kind < FBY__N_MAKES; kind++)
+        if (kind != FBY_MAKE_TIME)
+            n += (size_t)snprintf(buffer + n, 200 - n, "%s%s", n ? ", " : "", fby__make_words[kind]);
     return buffer;
 }
 
@@ -442,7 +445,7 @@ static fby_status read_made(fby_pipeline *p, const fby__reading *r, const fby_no
     FBY__TRY(read_dtype(r, where, f, &is_made_time));
     int n = is_made_time;
     fby_make_kind kind = FBY_MAKE_NONE;
-    for (int i = 0; i < FBY_MAKE_TIME; i++) {
+    for (int i = 0; i < FBY__N_MAKES; i++) {
         if (f->makes[i]) {
             n++;
             kind = (fby_make_kind)i;

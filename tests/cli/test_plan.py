@@ -25,7 +25,7 @@ def test_plan_says_what_a_pipeline_gives(pipeline, env):
     ]  # fmt: skip
     assert got["outputs"][0]["bytes"] == 300 * 2 * 4
     x = got["first_batch"][0]
-    assert (x["output"], x["part"], x["missing"]) == ("x", "values", 0.0)
+    assert (x["output"], x["role"], x["missing"]) == ("x", "values", 0.0)
     assert abs(x["mean"]) < 0.5 and x["min"] < -1 < 1 < x["max"]
 
 

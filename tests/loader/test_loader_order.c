@@ -54,14 +54,14 @@ static fby_loader *loader(fby_dataset *ds, fby_loader_opts opts)
     return l;
 }
 
-static const fby_tensor *tensor(const fby_batch *b, const char *output, const char *part)
+static const fby_tensor *tensor(const fby_batch *b, const char *output, const char *role)
 {
     for (size_t i = 0; i < fby_batch_tensor_count(b); i++) {
         const fby_tensor *t = fby_batch_tensor(b, i);
-        if (strcmp(t->output, output) == 0 && strcmp(t->part, part) == 0)
+        if (strcmp(t->output, output) == 0 && strcmp(t->role, role) == 0)
             return t;
     }
-    fail_msg("no tensor %s %s", output, part);
+    fail_msg("no tensor %s %s", output, role);
     return NULL;
 }
 

@@ -93,6 +93,44 @@ def test_what_an_output_is_made_of_is_refused_where_it_is_written():
             make()
 
 
+def test_none_is_the_default_of_what_an_output_is_made_of():
+    x = fb.col("x")
+    plain = {
+        "ragged": x.ragged, "padded": x.padded, "bits": x.bits, "symmetric": x.symmetric, "one_hot": lambda **of: x.one_hot(**{"n_classes": 3, **of}),
+        "crop": lambda **of: x.crop(**{"length": 4, **of}), "sequence_mask": lambda **of: x.sequence_mask(**{"size": 4, **of}),
+        "spec_augment": lambda **of: x.spec_augment(**{"time_masks": 1, "max_time": 2, **of}),
+        "ngrams": lambda **of: fb.ngrams("x", **{"vocabulary": ["ab"], **of}),
+    }  # fmt: skip
+    for name, make in plain.items():
+        for row in _options.table(name):
+            if not row["in_python"] or row["form"] is not None or (name == "spec_augment" and row["name"].endswith("time")) or row["name"] == "time_masks":
+                continue
+            if row["default"] == "needed":
+                with pytest.raises(TypeError, match=f"{row['name']} is needed"):
+                    make(**{row["name"]: None})
+            else:
+                made = make(**{row["name"]: None})
+                assert made == make() and repr(made) == repr(make()), row["name"]
+    assert len({x.padded(4), x.padded(4), x.ragged(), x.padded(pad=False)}) == 3  # they are values
+    assert x.padded(pad=False) == x.padded(pad=np_false()) == x.padded()
+
+
+def np_false():
+    return pytest.importorskip("numpy").False_
+
+
+def test_outputs_are_written_without_what_is_at_its_default(parquet, tmp_path):
+    x = fb.col("l")
+    outputs = {"a": x.padded(), "b": x.ragged(keep="first"), "c": x.padded(2, to_max=True), "d": fb.col("k").one_hot(3)}
+    with fb.open(parquet({"k": [0, 1, 2], "l": [[1.0], [1.0, 2.0], []]})).loader(outputs, batch_size=2) as loader:
+        loader.to_yaml(tmp_path / "p.yaml")
+    text = (tmp_path / "p.yaml").read_text()
+    assert "padded: true" in text and "ragged: true" in text and "multiple_of" not in text and "keep" not in text
+    with fb.pipeline(tmp_path / "p.yaml").loader() as again:
+        again.to_yaml(tmp_path / "again.yaml")
+    assert (tmp_path / "again.yaml").read_text() == text
+
+
 def test_words_and_bounds_are_those_of_the_table(tmp_path):
     core = fb.open({"x": memoryview(b"12345678")})._core
     for row in _options.table("loader"):

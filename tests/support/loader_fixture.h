@@ -136,11 +136,11 @@ static inline fby_report report_of(fby_loader *l)
     return r;
 }
 
-static inline const fby_tensor *find_tensor(const fby_batch *b, const char *output, const char *part)
+static inline const fby_tensor *find_tensor(const fby_batch *b, const char *output, const char *role)
 {
     for (size_t i = 0; i < fby_batch_tensor_count(b); i++) {
         const fby_tensor *t = fby_batch_tensor(b, i);
-        if (strcmp(t->output, output) == 0 && strcmp(t->part, part) == 0)
+        if (strcmp(t->output, output) == 0 && strcmp(t->role, role) == 0)
             return t;
     }
     return NULL;

@@ -32,7 +32,7 @@ typedef enum fby_layout {
 /** One tensor. Borrowed from the batch; C order, no strides; data is 64-byte aligned and writable. Frozen: no field is ever added. */
 typedef struct fby_tensor {
     const char *output; /* name of the output it belongs to */
-    const char *part;   /* "values"; "offsets" of a packed output; "mask" or "lengths" of a padded one */
+    const char *role;   /* "values"; "offsets" of a packed output; "mask" or "lengths" of a padded one */
     fby_dtype dtype;
     int32_t ndim;
     int64_t shape[FBY_MAX_DIMS];

@@ -57,9 +57,9 @@ typedef enum fby_keep_kind {
 /**
  * One output: a tensor (or a packed ragged pair) of every batch. Borrowed for the call that takes it.
  *
- * Of a row: its values, (B, …). Of a window: those of its rows, (B, steps, …). Of a group: those of its rows, packed, (ΣL, …) and
- * offsets. With one_step, of all three: those of one row of the sample, (B, …); strings and lists always need it where samples have
- * several rows.
+ * A row gives its values, (B, …); a window those of its rows, (B, steps, …); a group those of its rows, packed, (ΣL, …) and offsets.
+ * With one_step, all three give those of one row of the sample, (B, …); strings and lists always need it where samples have several
+ * rows.
  */
 typedef struct fby_output {
     const char *name;
@@ -176,7 +176,7 @@ typedef struct fby_loader_opts {
     /*
      * Parts by key: as parts of files, but what stays together are the samples with one value of a column, wherever they lie: basins inside one
      * large file. Either part_keys keys are a part, or, with part_key, the keys are dealt into n_parts. The column is read once, when the
-     * loader is opened; a sample without a key is an error. Of each block, the rows of the part's keys are read together; data that are sorted
+     * loader is opened; a sample without a key is an error. In each block, the rows of the part's keys are read together; data that are sorted
      * by the key are read fastest.
      */
     uint32_t part_keys;
@@ -332,14 +332,14 @@ FBY_API uint64_t fby_loader_epochs_begun(const fby_loader *loader);
  */
 FBY_API void fby_loader_cancel(fby_loader *loader);
 
-/* Of the epoch under way, else of the next one; exact. Epochs differ only where they are parts. Threads: any. */
+/* Exact counts for the epoch under way, else for the next one. Epochs differ only where they are parts. Threads: any. */
 FBY_API uint64_t fby_loader_batch_count(const fby_loader *loader);
 FBY_API uint64_t fby_loader_sample_count(const fby_loader *loader); /* that this rank delivers */
 
 /**
  * Batches and samples (of this rank) of any epoch; either may be NULL. With batch_elements, the batches of
  * an epoch that is neither under way nor next have to be cut for it, which looks at every sample. Errors: FBY_E_NOMEM; FBY_E_ARG when tail
- * DROP leaves no batch of it.
+ * DROP leaves it no batch.
  * Threads: any. Since: 0.2
  */
 FBY_API fby_status fby_loader_count_of(fby_loader *loader, uint64_t epoch, uint64_t *out_batches, uint64_t *out_samples, fby_error *err);

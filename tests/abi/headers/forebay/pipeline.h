@@ -133,7 +133,7 @@ FBY_API const char *fby_pipeline_default_split(const fby_pipeline *pipeline);
 FBY_API fby_status fby_pipeline_choose_split(const fby_pipeline *pipeline, const char *named, const char **out, fby_error *err);
 /**
  * The text of the file, followed by what was changed of it, as comments: the overrides, and a split other than the one that the section loader
- * names. This is what a pack keeps to say how it was made (fby_pack_opts.pipeline). Of a source, the text of its mixture.
+ * names. This is what a pack keeps to say how it was made (fby_pack_opts.pipeline). A source gives the text of its mixture.
  *
  * @split  as fby_pipeline_choose_split() gives it; NULL = all samples.
  * @out    [out] borrowed from the pipeline.

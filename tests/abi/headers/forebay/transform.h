@@ -60,7 +60,7 @@ typedef struct fby_op {
     int32_t axis;  /* with n_each: the axis, counted from the end: −1 is the last */
 } fby_op;
 
-/** Of one column. All but the counts are NaN when count is 0. */
+/** Moments of one column; all but the counts are NaN when count is 0. */
 typedef struct fby_moments {
     uint64_t count;     /* values that the others are of */
     uint64_t n_missing; /* values left out: null, NaN, infinite, and pads */
@@ -113,9 +113,9 @@ FBY_API fby_status fby_fit_moments(fby_dataset *ds, const fby_fit_opts *opts, fb
  * The same for each group of rows that share a key, wherever they lie, in one pass over all of them.
  *
  * @by   dotted path of the key: whole numbers or strings; it may be a column made of the files' names.
- * @out  [out] a table by key, in order of first appearance, whose columns are of all fitted columns the means ("prcp.mean"), then of all
- *       of them the stds, then the counts, the missing, the minima, the maxima. Owned by the caller: fby_lookup_close(). It is what
- *       fby_make_standardize takes. A group without values has NaN but for the counts.
+ * @out  [out] a table by key, in order of first appearance: the means of all fitted columns ("prcp.mean"), then their stds, counts, missing,
+ *       minima and maxima. Owned by the caller: fby_lookup_close(). It is what fby_make_standardize takes. A group without values has NaN but
+ *       for the counts.
  * Errors: those of fby_fit_moments; FBY_E_UNSUPPORTED (a type that cannot be a key), FBY_E_DATA (a row without a key, named).
  * Threads: any; the result is the same for every number of them. Blocks: while it reads. Memory: 64 bytes a group and column. Since: 0.2
  */

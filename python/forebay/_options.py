@@ -79,8 +79,8 @@ def checked(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if word not in out and default == "needed":
             raise TypeError(f"{word} is needed")
-        if word not in out and (kind in ("bool", "choice") or default.lstrip("-").isdigit()):
-            out[word] = False if kind == "bool" else default if kind == "choice" else int(default)
+        if word not in out and (kind in ("bool", "choice") or default == "nothing" or default.lstrip("-").isdigit()):
+            out[word] = False if kind == "bool" else default if kind == "choice" else "" if kind == "text" else int(default)
         if word not in out:
             continue
         if kind in _MOST:

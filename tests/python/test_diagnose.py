@@ -5,6 +5,7 @@ import json
 import random
 import shutil
 import subprocess
+import sys
 import time
 import types
 
@@ -614,17 +615,25 @@ def test_the_step_is_measured_when_workers_that_stay_have_filled_their_queues():
     assert len(seen) > 20 and max(seen) == 0
 
 
-def test_waiting_for_what_a_loader_left_running_ends():
-    import threading
+WAITING = """
+import threading, time
+from forebay._idle import settle
 
-    _diagnose._idle.settle(10)
-    began = time.monotonic()
-    threading.Thread(target=burn, args=(0.4,)).start()
-    _diagnose._idle.settle(10)
-    assert 0.3 < time.monotonic() - began < 5
-    thread = threading.Thread(target=burn, args=(1.0,))
-    thread.start()
-    began = time.monotonic()
-    _diagnose._idle.settle(0.3)
-    assert time.monotonic() - began < 0.9
-    thread.join()
+def burn(seconds):
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        pass
+
+assert settle(10)
+thread = threading.Thread(target=burn, args=(0.4,))
+thread.start()
+assert settle(30) and not thread.is_alive()
+thread = threading.Thread(target=burn, args=(1.0,))
+thread.start()
+assert not settle(0.3) and thread.is_alive()
+thread.join()
+"""
+
+
+def test_waiting_for_what_a_loader_left_running_ends():
+    subprocess.run([sys.executable, "-c", WAITING], check=True, timeout=120)  # a process of its own: other tests leave threads that work

@@ -220,8 +220,11 @@ def doc_table(names, found):
     head = [*["in"] * several, "key", "value", "without it", "what it is"]
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     for name in names:
-        rows = [row for row in found[name][1] if row["flags"] & IN_FILE]
-        for row in reversed({row["name"]: row for row in reversed(rows)}.values()):
+        first = {}  # of the rows that a form fills together
+        for row in found[name][1]:
+            if row["flags"] & IN_FILE:
+                first.setdefault(row["name"], row)
+        for row in first.values():
             mark = " *" if name == "loader" and row["flags"] & ORDER else ""
             cells = [*[f"`{KEY.get(name, name)}`"] * several, f"`{row['name']}`{mark}", value_text(row), row["fallback"], row["help"]]
             lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")

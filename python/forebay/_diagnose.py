@@ -503,7 +503,8 @@ def diagnose(
         before = _report(loader)
         batch, first = _loader_alone(loader, seconds / 5, alone)
         stage, cures = _of_loader(before, _report(loader))
-        is_idle = _idle.settle(min(_SETTLE, 2 * seconds))
+        settling = min(_SETTLE, 2 * seconds)
+        is_idle = _idle.settle(settling)
         half = _warm_up(step, batch, seconds / 6)
         _step_alone(step, batch, half, ceiling)
         steps = _agreed(max(1, min(20, round(seconds / 10 * ceiling.samples_per_s / batch_size_of(batch)))))
@@ -514,7 +515,7 @@ def diagnose(
         with _nvml.Watch(_nvml.of_torch()) as watch:
             both = _together(step, loader, batch_size_of(batch), min(ceiling.samples_per_s, alone.samples_per_s), seconds / 3)
         if is_idle:  # else something works all the time
-            _idle.settle(min(_SETTLE, 2 * seconds))
+            _idle.settle(settling)
         _step.wait_for(step(_step.fresh(batch)))  # of several ranks, here the first waits for the others
         _step_alone(step, batch, half, ceiling)
         _loader_alone(loader, seconds / 5, alone)

@@ -49,6 +49,25 @@ def text_value(value: Any, what: str) -> str:
     return str(value)
 
 
+def _one_of(option: dict[str, Any], value: Any) -> Any:
+    if value not in option["choices"]:
+        *first, last = map(repr, option["choices"])
+        raise ValueError(f"{option['name']}={value!r}: use {', '.join(first)} or {last}")
+    return value
+
+
+def _usual(option: dict[str, Any]) -> Any:
+    """The default as Python has it; None where it is no value."""
+    kind, default = option["type"], option["default"]
+    if kind == "bool":
+        return False
+    if option["choices"]:
+        return default
+    if default == "nothing":
+        return ""
+    return int(default) if default.lstrip("-").isdigit() else None
+
+
 def plain(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Of a function's arguments (its ``locals()``) the options of a set that need no form of their own; None is left out."""
     out: dict[str, Any] = {}
@@ -57,9 +76,8 @@ def plain(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         value = given.get(word)
         if value is None or option["form"] is not None or not option["in_python"]:
             continue
-        if kind == "choice" and value not in option["choices"]:
-            *first, last = map(repr, option["choices"])
-            raise ValueError(f"{word}={value!r}: use {', '.join(first)} or {last}")
+        if kind == "choice":
+            _one_of(option, value)
         if kind == "double" and isinstance(value, bool):
             raise TypeError(f"{word} must be a number, not {value!r}")
         out[word] = size_bytes(value, word) if kind == "bytes" else _texts(value, word) if kind in ("texts", "paths") else value
@@ -69,41 +87,44 @@ def plain(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 _MOST = {"u32": 2**32 - 1, "u64": 2**63 - 1, "int": 2**31 - 1}
 
 
+def _allowed(option: dict[str, Any], value: Any) -> Any:
+    word, kind = option["name"], option["type"]
+    if kind in _MOST:
+        return count(value, word, option["least"], option["most"] or _MOST[kind])
+    if kind == "bool":
+        return switch(value, word)
+    if kind == "choice":
+        return _one_of(option, value)
+    if kind == "text":
+        return text_value(value, word)
+    assert kind == "double", kind  # no set that is checked has others
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
+        raise TypeError(f"{word} must be a number, not {type(value).__name__}")
+    return float(value)
+
+
 def checked(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """As plain(), of what the library sees only later: each value is one that its row allows, or it is refused here. None is the default."""
-    of_numbers = {option["name"] for option in table(name) if option["type"] == "double"}
-    out = plain(name, {word: float(value) if word in of_numbers and isinstance(value, bool) else value for word, value in given.items()})
+    out: dict[str, Any] = {}
     for option in table(name):
-        word, kind, default = option["name"], option["type"], option["default"]
-        if not option["in_python"] or option["form"] is not None:
+        if option["form"] is not None or not option["in_python"]:
             continue
-        if word not in out and default == "needed":
-            raise TypeError(f"{word} is needed")
-        if word not in out and (kind in ("bool", "choice") or default == "nothing" or default.lstrip("-").isdigit()):
-            out[word] = False if kind == "bool" else default if kind == "choice" else "" if kind == "text" else int(default)
-        if word not in out:
-            continue
-        if kind in _MOST:
-            out[word] = count(out[word], word, option["least"], option["most"] or _MOST[kind])
-        elif kind == "double" and (isinstance(out[word], (str, bytes)) or not hasattr(out[word], "__float__")):
-            raise TypeError(f"{word} must be a number, not {type(out[word]).__name__}")
-        elif kind == "bool":
-            out[word] = switch(out[word], word)
-        elif kind == "text":
-            out[word] = text_value(out[word], word)
-        elif kind == "double":
-            out[word] = float(out[word])
-    return {option["name"]: out[option["name"]] for option in table(name) if option["name"] in out}
+        value = given.get(option["name"])
+        if value is None and option["default"] == "needed":
+            raise TypeError(f"{option['name']} is needed")
+        value = _usual(option) if value is None else value
+        if value is not None:
+            out[option["name"]] = _allowed(option, value)
+    return out
 
 
 def changed(name: str, given: Mapping[str, Any]) -> list[str]:
     """Of a function's arguments the options of a set that are not as they are by default."""
     out = []
     for option in table(name):
-        word, default = option["name"], option["default"]
+        word = option["name"]
         value = given.get(word)
-        usual: Any = default if option["choices"] else int(default) if default.isdigit() else None
-        is_usual = value is None or value is False or (isinstance(value, (str, int, float)) and value == usual)
+        is_usual = value is None or value is False or (isinstance(value, (str, int, float)) and value == _usual(option))
         if not is_usual and (not isinstance(value, Mapping) or value):
             out.append(word)
     return out

@@ -5,6 +5,11 @@
 #include "base/checked.h"
 #include "budget/budget_internal.h"
 
+#include <string.h>
+
+/* Its address says which thread it is. */
+static _Thread_local char t_self;
+
 fby_status fby__spares_open(fby__spares *s, fby__account *account, size_t bytes, uint32_t n, fby_error *err)
 {
     *s = (fby__spares){.bytes = bytes, .n = n};
@@ -22,10 +27,23 @@ void fby__spares_close(fby__spares *s)
     if (!s->account)
         return;
     for (uint32_t i = 0; i < s->n_spare; i++)
-        fby__slab_free(s->account, &s->spare[i]);
+        fby__slab_free(s->account, &s->spare[i].slab);
     fby__free(s->spare);
     pthread_mutex_destroy(&s->lock);
     *s = (fby__spares){0};
+}
+
+/* The newest of this thread's, else the newest of all. */
+static fby__slab pick_locked(fby__spares *s)
+{
+    uint32_t at = s->n_spare - 1;
+    for (uint32_t i = 0; i < s->n_spare; i++)
+        if (s->spare[i].by == &t_self)
+            at = i;
+    const fby__slab slab = s->spare[at].slab;
+    s->n_spare--;
+    memmove(&s->spare[at], &s->spare[at + 1], (s->n_spare - at) * sizeof *s->spare);
+    return slab;
 }
 
 fby__grant fby__spares_get(fby__spares *s, size_t bytes, bool (*room)(void *user, size_t bytes), void *user, fby__slab *out, fby_error *err)
@@ -33,7 +51,7 @@ fby__grant fby__spares_get(fby__spares *s, size_t bytes, bool (*room)(void *user
     pthread_mutex_lock(&s->lock);
     const bool made = s->n_spare > 0;
     if (made)
-        *out = s->spare[--s->n_spare];
+        *out = pick_locked(s);
     pthread_mutex_unlock(&s->lock);
     if (made && bytes <= out->bytes)
         return FBY__GRANTED;
@@ -57,7 +75,7 @@ void fby__spares_give(fby__spares *s, fby__slab *slab)
     if (!slab->data)
         return;
     pthread_mutex_lock(&s->lock);
-    s->spare[s->n_spare++] = *slab;
+    s->spare[s->n_spare++] = (fby__spare){.slab = *slab, .by = &t_self};
     pthread_mutex_unlock(&s->lock);
     *slab = (fby__slab){0};
 }
@@ -71,8 +89,8 @@ bool fby__spares_shrink(fby__spares *s)
     pthread_mutex_lock(&s->lock);
     const uint32_t before = s->n_spare;
     for (uint32_t i = 0; i < before; i++) {
-        if (s->spare[i].bytes > usual) {
-            fby__slab_free(s->account, &s->spare[i]);
+        if (s->spare[i].slab.bytes > usual) {
+            fby__slab_free(s->account, &s->spare[i].slab);
             fby__account_charge_again(s->account, usual);
         } else {
             s->spare[n++] = s->spare[i];

@@ -1,7 +1,8 @@
 /*
  * Slabs of one size that are lent and given back, n at most at once: charged from the beginning, made when they are first lent.
  *
- * The one given back last is lent first: what is read is decoded at once, so the slab is still in the core's cache.
+ * A thread is lent the one that it gave back last, which is still in its core's cache: writing over what another core has just read costs several
+ * times as much, where the cores share no cache. A thread that has none is lent the newest of all.
  */
 #ifndef FBY_BUDGET_SPARES_H
 #define FBY_BUDGET_SPARES_H
@@ -10,6 +11,11 @@
 
 #include <pthread.h>
 
+typedef struct fby__spare {
+    fby__slab slab;
+    const void *by; /* the thread that gave it back; compared, and nothing else */
+} fby__spare;
+
 typedef struct fby__spares {
     /* set once */
     fby__account *account; /* borrowed; NULL = not open */
@@ -17,7 +23,7 @@ typedef struct fby__spares {
     uint32_t n;
     /* under lock */
     pthread_mutex_t lock;
-    fby__slab *spare; /* owned: n */
+    fby__spare *spare; /* owned: n, the newest last */
     uint32_t n_spare;
 } fby__spares;
 

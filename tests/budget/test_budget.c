@@ -1,5 +1,6 @@
 /* The ledger: what is charged, what is kept, what is refused, and what the consumer takes with it. */
 #include "budget/budget.h"
+#include "budget/spares.h"
 
 #include "base/alloc.h"
 
@@ -362,6 +363,52 @@ static void a_pool_is_filled_as_far_as_it_has_room(void **state)
     }
 }
 
+typedef struct lent {
+    fby__spares *from;
+    fby__slab slab;
+} lent;
+
+static void *give_back(void *user)
+{
+    lent *l = user;
+    fby__spares_give(l->from, &l->slab);
+    return NULL;
+}
+
+static void a_thread_is_lent_the_spare_it_gave_back(void **state)
+{
+    (void)state;
+    fby__account *a = open_account(64 * MIB);
+    fby__spares s;
+    assert_int_equal(fby__spares_open(&s, a, MIB, 3, NULL), FBY_OK);
+    assert_int_equal(charged(a), 3 * MIB);
+    lent other = {.from = &s};
+    fby__slab older, newer, again;
+    assert_int_equal(fby__spares_get(&s, MIB, NULL, NULL, &older, NULL), FBY__GRANTED);
+    assert_int_equal(fby__spares_get(&s, MIB, NULL, NULL, &newer, NULL), FBY__GRANTED);
+    assert_int_equal(fby__spares_get(&s, MIB, NULL, NULL, &other.slab, NULL), FBY__GRANTED);
+    const uint8_t *expected[] = {newer.data, older.data, other.slab.data}; /* its own, the newest first; then any */
+    fby__spares_give(&s, &older);
+    fby__spares_give(&s, &newer);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, give_back, &other), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    fby__slab got[3];
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(fby__spares_get(&s, MIB, NULL, NULL, &got[i], NULL), FBY__GRANTED);
+        assert_ptr_equal(got[i].data, expected[i]);
+    }
+    for (int i = 0; i < 3; i++)
+        fby__spares_give(&s, &got[i]);
+    assert_int_equal(fby__spares_get(&s, 1, NULL, NULL, &again, NULL), FBY__GRANTED);
+    assert_ptr_equal(again.data, expected[2]); /* by now all are its own */
+    fby__spares_give(&s, &again);
+    assert_int_equal(charged(a), 3 * MIB);
+    fby__spares_close(&s);
+    fby__account_unref(a);
+    assert_int_equal(fby__ledger_charged_bytes(), 0);
+}
+
 static void *churn(void *user)
 {
     fby__account *a = user;
@@ -471,6 +518,7 @@ int main(void)
         cmocka_unit_test(memory_that_was_charged_before_is_not_charged_twice),
         cmocka_unit_test(a_slab_that_is_only_reserved_is_charged_and_can_be_given_back),
         cmocka_unit_test(a_pool_is_filled_as_far_as_it_has_room),
+        cmocka_unit_test(a_thread_is_lent_the_spare_it_gave_back),
         cmocka_unit_test(values_of_batches_stay_mapped_in_the_room_set_aside),
         cmocka_unit_test(values_of_exactly_their_classes_fit_as_far_as_the_limit),
         cmocka_unit_test(threads_share_the_room_for_values),

@@ -37,14 +37,14 @@
 #define CONVERTED 8192u /* bytes of them, when the dtype widens */
 #define LEAST_ROW 64u   /* bytes of all outputs together: of narrower rows a line is shared, and written twice anyway */
 
-typedef struct fby__direct {
-    uint32_t window; /* batches under construction at most */
-    size_t stage_bytes;
-    uint64_t more_bytes; /* that a larger budget would be taken for */
+typedef struct direct {
+    uint32_t window;   /* batches under construction at most */
     fby_batch **batch; /* owned: window; batch b at b % window. Under the schedule's lock, but a job reads those of its phase without it */
     uint8_t **data;    /* owned: n_outputs * window: where their values of an output begin */
     fby__spares stages;
 } direct;
+
+static direct *data_of(const fby_loader *l) { return l->engine.delivery_data; }
 
 /* ---- when ---- */
 
@@ -84,7 +84,7 @@ static fby_batch **batch_at(const direct *d, uint64_t b) { return &d->batch[b % 
 
 static fby_status make_batch(fby_loader *l, uint64_t b, fby_error *err)
 {
-    const direct *d = l->engine.direct;
+    const direct *d = data_of(l);
     fby_batch **batch = batch_at(d, b);
     if (*batch)
         return FBY_OK;
@@ -106,13 +106,13 @@ static bool is_finished(const fby__schedule *s, uint32_t depth, uint64_t b)
 static fby__start begin_phase(fby_loader *l, const fby__plan_phase *phase, fby_error *err)
 {
     fby__schedule *s = &l->schedule;
-    const direct *d = l->engine.direct;
+    const direct *d = data_of(l);
     const uint64_t first = fby__max_u64(phase->first_batch, s->start_batch);
     uint32_t missing = 0;
     /* acquire pairs with the consumer's release: there is room for others again */
     if (phase->last_batch >= atomic_load_explicit(&l->pump.consumed, memory_order_acquire) + d->window) {
         fby__pump_when_consumed_locked(s, phase->last_batch + 1 - d->window);
-        s->no_window = d->window < l->memory.direct.smooth; /* else it is far enough ahead */
+        s->no_window = d->window < l->memory.needs.smooth; /* else it is far enough ahead */
         return FBY__NOT_NOW;
     }
     for (uint64_t b = first; b <= phase->last_batch; b++)
@@ -132,7 +132,7 @@ static fby__start begin_phase(fby_loader *l, const fby__plan_phase *phase, fby_e
 
 static void stop(fby_loader *l)
 {
-    direct *d = l->engine.direct;
+    direct *d = data_of(l);
     for (uint32_t i = 0; i < d->window; i++) {
         fby_batch_unref(d->batch[i]);
         d->batch[i] = NULL;
@@ -142,7 +142,7 @@ static void stop(fby_loader *l)
 static bool finish_batch(fby_loader *l, fby__flight *f)
 {
     fby__schedule *s = &l->schedule;
-    const direct *d = l->engine.direct;
+    const direct *d = data_of(l);
     for (uint32_t p = 0; p < f->n_pieces; p++)
         if (s->phases[f->pieces[p].phase].state != FBY__PHASE_READY)
             return false;
@@ -174,9 +174,9 @@ static void aim(const fby__load_job *job, uint32_t output, tile *t)
 {
     const fby_loader *l = job->loader;
     const uint64_t first = l->schedule.epoch->phases[job->phase].first_batch;
-    const uint32_t window = l->engine.direct->window, at = (uint32_t)(first % window);
+    const uint32_t window = data_of(l)->window, at = (uint32_t)(first % window);
     const uint64_t skip = l->schedule.start_batch - fby__min_u64(l->schedule.start_batch, first); /* an epoch begun in its middle */
-    uint8_t *const *data = l->engine.direct->data + (size_t)output * window;
+    uint8_t *const *data = data_of(l)->data + (size_t)output * window;
     const size_t row_bytes = l->outputs.shape->outputs[output].row_bytes;
     for (uint32_t i = 0; i < t->n; i++) {
         const fby__destination to_batch = t->to_batch[i];
@@ -346,7 +346,7 @@ static fby_status deliver(const fby__load_job *job, fby_error *err)
 static fby_status reserve(fby__read *read, fby_error *err)
 {
     fby__load_job *job = fby__load_job_of(read);
-    fby__spares *stages = &job->loader->engine.direct->stages;
+    fby__spares *stages = &data_of(job->loader)->stages;
     if (fby__spares_get(stages, stages->bytes, NULL, NULL, &job->stage, err) != FBY__GRANTED)
         return err->code; /* never larger than reserved: out of memory */
     uint8_t *at = job->stage.data;
@@ -361,7 +361,7 @@ static void done(fby__read *read, const fby_error *error)
     fby_error why = {.file_offset = -1};
     if (!error && deliver(job, &why) != FBY_OK)
         error = &why;
-    fby__spares_give(&job->loader->engine.direct->stages, &job->stage);
+    fby__spares_give(&data_of(job->loader)->stages, &job->stage);
     fby__load_publish(job, error);
 }
 
@@ -383,38 +383,34 @@ static fby__room no_room(const fby__loader_source *in, uint32_t block, uint64_t 
 
 static fby_status start(fby_loader *l, fby_error *err)
 {
-    direct *d = l->engine.direct;
+    direct *d = l->engine.delivery_data = fby__calloc(1, sizeof *d);
+    if (!d)
+        return fby__fail_nomem(err, "the batches under construction");
+    d->window = (uint32_t)l->memory.fit.window;
     d->batch = fby__calloc(d->window, sizeof *d->batch);
     d->data = fby__calloc((size_t)d->window * l->outputs.shape->n_outputs, sizeof *d->data);
     if (!d->batch || !d->data)
         return fby__fail_nomem(err, "the batches under construction");
-    return fby__spares_open(&d->stages, l->engine.account, d->stage_bytes, l->memory.max_jobs, err);
+    return fby__spares_open(&d->stages, l->engine.account, l->memory.needs.stage_bytes, l->memory.max_jobs, err);
 }
 
 static void fini(fby_loader *l)
 {
-    direct *d = l->engine.direct;
+    direct *d = data_of(l);
+    if (!d)
+        return;
     fby__spares_close(&d->stages);
     fby__free((void *)d->data);
     fby__free((void *)d->batch);
     fby__free(d);
+    l->engine.delivery_data = NULL;
 }
-
-static const fby__delivery DIRECT = {.room = no_room,
-                                     .sink = sink_of,
-                                     .begin_phase_locked = begin_phase,
-                                     .finish_batch_locked = finish_batch,
-                                     .stop_locked = stop,
-                                     .start = start,
-                                     .fini = fini};
-
-uint64_t fby__direct_more_bytes(const struct fby__direct *d) { return d->more_bytes; }
 
 /* ---- how many ---- */
 
-fby__direct_needs fby__direct_needs_of(const fby_loader *l)
+static fby__delivery_needs needs(const fby_loader *l)
 {
-    fby__direct_needs n = {.most_jobs = (uint64_t)l->config.n_threads * 2 + 2};
+    fby__delivery_needs n = {.most_jobs = (uint64_t)l->config.n_threads * 2 + 2};
     const uint64_t batches = is_possible(l) ? fby__plan_reach_limit(l->plan) : UINT64_MAX;
     if (batches > MOST_BATCHES)
         return n;
@@ -439,35 +435,32 @@ fby__direct_needs fby__direct_needs_of(const fby_loader *l)
     return n;
 }
 
-fby__direct_fit fby__direct_fits(const fby__loader_memory *m, uint64_t budget, const fby__shares *s)
+static fby__delivery_fit fits(const fby__loader_memory *m, uint64_t budget, const fby__shares *s)
 {
-    const fby__direct_needs *n = &m->direct;
+    const fby__delivery_needs *n = &m->needs;
     const uint64_t fixed = n->fixed_bytes + s->store_bytes, kept = budget - m->minimum_bytes - s->store_bytes;
     /* Where all blocks stay, nothing is decoded anew. */
     if (!n->least || (double)kept > LEAST_KEPT * (double)n->blocks_bytes || s->rest_bytes >= m->wanted.rest_bytes)
-        return (fby__direct_fit){0};
+        return (fby__delivery_fit){0};
     for (uint64_t jobs = n->most_jobs; jobs >= 2; jobs--) {
         const uint64_t left = budget - fby__min_u64(budget, fixed + jobs * n->job_bytes), fit = left / m->dense_batch_bytes;
-        if (fit >= n->least + FBY__SPARE_BATCHES)
-            return (fby__direct_fit){.window = fby__min_u64(n->enough, fit - FBY__SPARE_BATCHES), .jobs = jobs};
+        if (fit < n->least + FBY__SPARE_BATCHES)
+            continue;
+        const uint64_t window = fby__min_u64(n->enough, fit - FBY__SPARE_BATCHES);
+        return (fby__delivery_fit){.window = window,
+                                   .jobs = jobs,
+                                   .ready = fby__min_u64(READY, window),
+                                   .more_bytes = (n->enough - window) * m->dense_batch_bytes + (n->most_jobs - jobs) * n->job_bytes};
     }
-    return (fby__direct_fit){0};
+    return (fby__delivery_fit){0};
 }
 
-fby_status fby__direct_choose(fby_loader *l, fby_error *err)
-{
-    const fby__direct_needs *n = &l->memory.direct;
-    const fby__direct_fit fit = l->memory.direct_fit;
-    if (!fit.window)
-        return FBY_OK;
-    direct *d = l->engine.direct = fby__calloc(1, sizeof *d);
-    if (!d)
-        return fby__fail_nomem(err, "the batches under construction");
-    d->window = l->memory.max_batches = (uint32_t)fit.window;
-    d->stage_bytes = n->stage_bytes;
-    d->more_bytes = (n->enough - fit.window) * l->memory.dense_batch_bytes + (n->most_jobs - fit.jobs) * n->job_bytes;
-    l->engine.delivery = &DIRECT;
-    l->memory.max_jobs = (uint32_t)fit.jobs;
-    l->config.depth = (uint32_t)fby__max_u64(l->config.depth, fby__min_u64(READY, fit.window)); /* they take no memory of their own */
-    return FBY_OK;
-}
+const fby__delivery fby__direct_delivery = {.needs = needs,
+                                            .fits = fits,
+                                            .room = no_room,
+                                            .sink = sink_of,
+                                            .begin_phase_locked = begin_phase,
+                                            .finish_batch_locked = finish_batch,
+                                            .stop_locked = stop,
+                                            .start = start,
+                                            .fini = fini};

@@ -140,7 +140,7 @@ void fby__loader_want(fby_loader *l);
  * two superbatches of blocks is not enough for two of batches.
  */
 uint64_t fby__loader_smooth_budget(const fby__loader_memory *m, const fby__loader_config *config, uint64_t least);
-/** The budget is known: who gets what is beyond the minimum. Sets depth, max_jobs and direct_fit. */
+/** The budget is known: who gets what is beyond the minimum. Sets depth, max_jobs, max_batches and the delivery. */
 void fby__loader_share(fby_loader *l);
 /**
  * The budget to name where `least` bytes would do if each had what it has now: with a larger one each has more, and other blocks are as likely to
@@ -206,14 +206,9 @@ bool fby__load_room(fby__read *read, size_t bytes);
 /** Nothing is under way: scratch and buffers beyond what is reserved for them are given back. True: there were any. */
 bool fby__load_shrink_locked(fby_loader *l);
 extern const fby__delivery fby__gathered_delivery;
+extern const fby__delivery *const fby__preferred_delivery;
 /* direct.c */
-fby__direct_needs fby__direct_needs_of(const fby_loader *l);
-/** What a budget would give them, of which `s` is made: nothing where that is impossible, does not fit or does not pay. */
-fby__direct_fit fby__direct_fits(const fby__loader_memory *m, uint64_t budget, const fby__shares *s);
-/** Becomes the delivery where the budget gives it something: sets max_jobs, max_batches and depth. */
-fby_status fby__direct_choose(fby_loader *l, fby_error *err);
-/** What it would take more of a larger budget, where it is the delivery. */
-uint64_t fby__direct_more_bytes(const struct fby__direct *d);
+extern const fby__delivery fby__direct_delivery;
 /* shared.c */
 typedef struct fby__shared fby__shared;
 /** From now on decoded blocks are shared with loaders of this process that would decode the same. Before the first block is loaded. */

@@ -303,4 +303,5 @@ static const fby__sink PANELS = {.reserve = reserve, .place = fby__load_grow, .d
 
 static const fby__sink *sink_of(const fby__room *room) { return room->whole ? &fby__thin_sink : &PANELS; }
 
+const fby__delivery *const fby__preferred_delivery = &fby__direct_delivery;
 const fby__delivery fby__gathered_delivery = {.keeps_blocks = true, .room = fby__thin_room, .sink = sink_of};

@@ -94,9 +94,6 @@ static fby_status start(fby_loader *l, fby_error *err)
 {
     fby__io_opts io = {0};
     bool any_files;
-    l->memory.max_batches = l->config.depth;
-    l->engine.delivery = &fby__gathered_delivery;
-    FBY__TRY(fby__direct_choose(l, err));
     l->config.transform_ahead = (uint32_t)fby__min_u64(l->config.transform_ahead, l->config.depth);
     FBY__TRY(fby__account_open(l->memory.budget_bytes, &l->engine.account, err));
     fby__account_promise(l->engine.account, l->memory.everything_bytes);

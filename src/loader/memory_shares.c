@@ -57,12 +57,17 @@ static bool gives(const fby__loader_memory *m, const fby__loader_config *config,
     return s.depth_bytes >= depth && s.rest_bytes >= rest;
 }
 
+static fby__delivery_fit fits(const fby__loader_memory *m, uint64_t budget, const fby__shares *s)
+{
+    return m->delivery->fits ? m->delivery->fits(m, budget, s) : (fby__delivery_fit){0};
+}
+
 /* All batches are in flight that were asked for, and there is room for two superbatches: of blocks, or of batches where rows go straight to them. */
 static bool is_smooth(const fby__loader_memory *m, const fby__loader_config *config, uint64_t budget, uint64_t depth, uint64_t rest)
 {
     const fby__shares s = shares_of(m, config, budget);
-    const uint64_t window = fby__direct_fits(m, budget, &s).window;
-    return gives(m, config, budget, depth, rest) && (window == 0 || window >= m->direct.smooth);
+    const uint64_t window = fits(m, budget, &s).window;
+    return gives(m, config, budget, depth, rest) && (window == 0 || window >= m->needs.smooth);
 }
 
 /* Is a budget enough? `depth` and `rest`: its bytes for batches in flight, and those that are to be left. */
@@ -103,7 +108,9 @@ void fby__loader_want(fby_loader *l)
                               .jobs_bytes = (uint64_t)l->config.n_threads * 2 * job,
                               .values_bytes = listed - fby__min_u64(listed, m->least_values_bytes),
                               .rest_bytes = fby__loader_all_kept_bytes(l) - m->minimum_bytes};
-    m->direct = fby__direct_needs_of(l);
+    m->delivery = fby__preferred_delivery;
+    if (m->delivery->needs)
+        m->needs = m->delivery->needs(l);
     m->smooth_bytes = fby__loader_smooth_budget(m, &l->config, m->minimum_bytes);
     assert(m->smooth_bytes <= fby__max_u64(m->everything_bytes, m->minimum_bytes));
 }
@@ -115,13 +122,21 @@ void fby__loader_share(fby_loader *l)
     m->shares = shares_of(m, &l->config, m->budget_bytes);
     const uint64_t next = m->budget_bytes > m->smooth_bytes ? fby__loader_smooth_budget(m, &l->config, m->budget_bytes) : 0;
     m->overlap_bytes = next > m->budget_bytes ? next : m->smooth_bytes;
-    m->direct_fit = fby__direct_fits(m, m->budget_bytes, &m->shares);
+    m->fit = fits(m, m->budget_bytes, &m->shares);
     while (l->config.depth > 2 && depth_bytes(m, l->config.depth) > m->shares.depth_bytes) {
         l->config.depth--;
         m->flight_bytes = fby__loader_flight_bytes(l, l->config.depth);
     }
     m->max_jobs = 2 + (uint32_t)(m->shares.jobs_bytes / fby__max_u64(job, 1));
     m->shares.rest_bytes += m->shares.depth_bytes - depth_bytes(m, l->config.depth) + m->shares.jobs_bytes - (m->max_jobs - 2) * job;
+    m->max_batches = l->config.depth;
+    l->engine.delivery = &fby__gathered_delivery;
+    if (m->fit.window) {
+        l->engine.delivery = m->delivery;
+        m->max_batches = (uint32_t)m->fit.window;
+        m->max_jobs = (uint32_t)m->fit.jobs;
+        l->config.depth = (uint32_t)fby__max_u64(l->config.depth, m->fit.ready);
+    }
 }
 
 /* By how much the minimum would be larger, had metadata said of every block what those that outgrew it took for each row. */
@@ -139,8 +154,8 @@ static uint64_t grown_bytes(const fby__loader_sources *sources, const fby__loade
 uint64_t fby__loader_budget_for(const fby_loader *l, uint64_t least)
 {
     const uint64_t budget = l->memory.budget_bytes, rest = l->memory.shares.rest_bytes + least - fby__min_u64(least, budget);
-    const uint64_t would_do = l->engine.direct ? fby__max_u64(least, budget) + fby__direct_more_bytes(l->engine.direct)
-                                               : least_budget(&l->memory, &l->config, gives, fby__max_u64(least, budget), 0,
-                                                              fby__max_u64(rest, grown_bytes(&l->sources, &l->memory)));
+    const uint64_t would_do = l->memory.fit.window ? fby__max_u64(least, budget) + l->memory.fit.more_bytes
+                                                   : least_budget(&l->memory, &l->config, gives, fby__max_u64(least, budget), 0,
+                                                                  fby__max_u64(rest, grown_bytes(&l->sources, &l->memory)));
     return fby__memory_enough(l->config.giver, fby__account_enough(would_do), fby__loader_sample_bytes(l));
 }

@@ -34,7 +34,7 @@ static bool reserve(fby_loader *l, size_t bytes, uint64_t now, fby__slab *out)
     return true;
 }
 
-/* For the entry itself; what is delivered directly has set them aside (fby__direct_needs). */
+/* For the entry itself; what is delivered directly has set them aside (fby__delivery_needs). */
 static size_t own_bytes(const fby_loader *l) { return l->engine.delivery->keeps_blocks ? fby__load_entry_bytes(&l->outputs) : 0; }
 
 static bool reserve_entry(fby_loader *l, uint64_t now)

@@ -39,6 +39,8 @@
 #include <sys/types.h>
 
 typedef struct fby__loader_source fby__loader_source;
+typedef struct fby__loader_memory fby__loader_memory;
+typedef struct fby__shares fby__shares;
 
 /** Which rows of a sample an output takes. */
 typedef enum fby__row_choice {
@@ -216,10 +218,31 @@ typedef enum fby__company { FBY__WITH_OTHERS, FBY__BY_ITSELF, FBY__WITH_NOTHING_
 /** What became of something that the schedule wants to begin. */
 typedef enum fby__start { FBY__STARTED, FBY__NOT_NOW, FBY__START_FAILED } fby__start;
 
+/** What a delivery needs, whatever the budget. */
+typedef struct fby__delivery_needs {
+    uint64_t least, smooth,
+        enough; /* batches under construction: for a phase, for two superbatches at once, all that are of use. 0: it is impossible */
+    uint64_t stage_bytes, job_bytes;  /* of a block that is loaded: decoded, and with the bytes that it is read from */
+    uint64_t most_jobs, blocks_bytes; /* loaded at once; all blocks as panels */
+    uint64_t fixed_bytes;             /* fby__loader_fixed_bytes, and what is kept of blocks that are loaded */
+} fby__delivery_needs;
+
+/** What a budget gives a delivery. */
+typedef struct fby__delivery_fit {
+    uint64_t window, jobs; /* batches under construction, blocks loaded at once; 0: another delivery is better */
+    uint64_t ready;        /* batches in the consumer's queue at least: they take no memory of their own */
+    uint64_t more_bytes;   /* that a larger budget would be taken for */
+} fby__delivery_fit;
+
 /**
- * How rows come from decoded blocks to their batches. Chosen once, when all else about memory is known: load.c, direct.c.
+ * How rows come from decoded blocks to their batches. Chosen once, when all else about memory is known: the preferred one (load.c) where the
+ * budget gives it what it needs, else rows are gathered.
  */
 typedef struct fby__delivery {
+    /* Both NULL: it needs nothing beyond the minimum budget. */
+    fby__delivery_needs (*needs)(const fby_loader *l);
+    /** What a budget would give it, of which `s` is made: nothing where it is impossible, does not fit or does not pay. */
+    fby__delivery_fit (*fits)(const fby__loader_memory *m, uint64_t budget, const fby__shares *s);
     bool keeps_blocks; /* in the cache, for the batches and epochs that follow */
     /** Memory of a block's panels with so many rows, of which `thin` is kept; and where they are put. */
     fby__room (*room)(const fby__loader_source *in, uint32_t block, uint64_t rows, fby__thin thin);
@@ -229,8 +252,8 @@ typedef struct fby__delivery {
     /** NULL: batches are gathered from panels; or: finish the flight's batch, if all its samples are there. */
     bool (*finish_batch_locked)(fby_loader *l, fby__flight *f);
     void (*stop_locked)(fby_loader *l);                 /* NULL, or: no job is under way, and batches that were not finished go */
-    fby_status (*start)(fby_loader *l, fby_error *err); /* NULL, or: the account is open */
-    void (*fini)(fby_loader *l);                        /* NULL, or: also when it was never started */
+    fby_status (*start)(fby_loader *l, fby_error *err); /* NULL, or: the account is open; makes its data */
+    void (*fini)(fby_loader *l);                        /* NULL, or: also when start failed, or was never called */
 } fby__delivery;
 
 /* ---- the loader, by owner ---- */
@@ -311,54 +334,41 @@ typedef struct fby__loader_sources {
 } fby__loader_sources;
 
 /** How what a budget has beyond the minimum is shared: memory_shares.c. */
-typedef struct fby__shares {
+struct fby__shares {
     uint64_t store_bytes;  /* decoded chunks that reach beyond their block */
     uint64_t depth_bytes;  /* batches in flight beyond two, with the values of samples that differ in length */
     uint64_t jobs_bytes;   /* blocks that are loaded at once beyond two: the bytes they are read from */
     uint64_t values_bytes; /* lists and strings, beyond those of one batch of average size */
     uint64_t rest_bytes;   /* blocks that are kept, and what takes more than metadata say */
-} fby__shares;
-
-/** What rows need that go straight to their batches, whatever the budget: direct.c. */
-typedef struct fby__direct_needs {
-    uint64_t least, smooth,
-        enough; /* batches under construction: for a phase, for two superbatches at once, all that are of use. 0: none can go */
-    uint64_t stage_bytes, job_bytes;  /* of a block that is loaded: decoded, and with the bytes that it is read from */
-    uint64_t most_jobs, blocks_bytes; /* loaded at once; all blocks as panels */
-    uint64_t fixed_bytes;             /* fby__loader_fixed_bytes, and what is kept of blocks that are loaded */
-} fby__direct_needs;
-
-/** Batches under construction and blocks loaded at once, of such rows. */
-typedef struct fby__direct_fit {
-    uint64_t window, jobs; /* 0: rows do not go straight to batches */
-} fby__direct_fit;
+};
 
 /** What memory is for. Set once. */
-typedef struct fby__loader_memory {
+struct fby__loader_memory {
     uint32_t n_blocks;
     uint32_t max_segments; /* of any block */
     fby__block_cost *cost; /* owned: per block */
     uint64_t budget_bytes, minimum_bytes;
-    fby__memory_limits limits;   /* when the loader was opened */
-    uint64_t live_bytes;         /* of minimum_bytes: the worst superbatch */
-    uint64_t least_flight_bytes; /* of minimum_bytes: values of samples that differ in length, in two batches in flight */
-    uint64_t flight_bytes;       /* the same in as many batches as are in flight */
-    uint64_t least_values_bytes; /* of minimum_bytes: lists and strings of one batch of average size */
-    uint64_t everything_bytes;   /* the budget with which nothing is read twice, as it is known when the loader opens */
-    uint64_t smooth_bytes;       /* the least with which a superbatch is loaded while the one before it drains: never more than that */
-    uint64_t overlap_bytes;      /* the same from the budget on, where that is more and does not: smooth_bytes else */
-    fby__direct_needs direct;    /* what rows would need that go straight to their batches */
-    fby__direct_fit direct_fit;  /* and what the budget gives them */
-    uint64_t batch_samples;      /* of the largest batch: batch_size, or all that an epoch has */
-    uint64_t dense_batch_bytes;  /* size class of a batch's dense slab */
-    fby__shares wanted, shares;  /* what each could use, and has */
+    fby__memory_limits limits;     /* when the loader was opened */
+    uint64_t live_bytes;           /* of minimum_bytes: the worst superbatch */
+    uint64_t least_flight_bytes;   /* of minimum_bytes: values of samples that differ in length, in two batches in flight */
+    uint64_t flight_bytes;         /* the same in as many batches as are in flight */
+    uint64_t least_values_bytes;   /* of minimum_bytes: lists and strings of one batch of average size */
+    uint64_t everything_bytes;     /* the budget with which nothing is read twice, as it is known when the loader opens */
+    uint64_t smooth_bytes;         /* the least with which a superbatch is loaded while the one before it drains: never more than that */
+    uint64_t overlap_bytes;        /* the same from the budget on, where that is more and does not: smooth_bytes else */
+    const fby__delivery *delivery; /* the preferred one */
+    fby__delivery_needs needs;     /* its own */
+    fby__delivery_fit fit;         /* and what the budget gives it */
+    uint64_t batch_samples;        /* of the largest batch: batch_size, or all that an epoch has */
+    uint64_t dense_batch_bytes;    /* size class of a batch's dense slab */
+    fby__shares wanted, shares;    /* what each could use, and has */
     uint64_t worker_bytes; /* reserved scratch of a worker, for all formats: pages and dictionaries of a block's columns, decompressed */
     uint64_t reads_bytes;  /* of a mixture: a read of every source, which each job is ready for */
     uint64_t max_io_bytes; /* of any block: every job has a buffer of that size */
     uint64_t shared_bytes; /* decoded chunks that reach beyond their block, each counted once a block */
     uint32_t max_jobs, max_batches; /* blocks being loaded, batches under construction: at most at once */
     bool whole_blocks;              /* cut blocks are loaded whole: the budget holds every block, or all of a part is live at once */
-} fby__loader_memory;
+};
 
 /** What works. The pointers are set once; each part has locks or atomics of its own. */
 typedef struct fby__loader_engine {
@@ -373,7 +383,7 @@ typedef struct fby__loader_engine {
     const fby__delivery *delivery;
     struct fby__siblings *siblings;  /* a reference, of shared.c: loaders that share blocks with this one; NULL where it shares none */
     struct fby_loader *next_sibling; /* theirs, under their lock */
-    struct fby__direct *direct;      /* owned by direct.c; NULL where that is not the delivery */
+    void *delivery_data;             /* owned by the delivery; NULL before it is started */
     fby__trace trace;
 } fby__loader_engine;
 

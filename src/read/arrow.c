@@ -48,7 +48,8 @@ typedef struct fby__arrow_reader {
     int n_threads;
     fby__account *account; /* owned */
     fby__memory_giver giver;
-    estimate estimate; /* under the reader's lock */
+    pthread_mutex_t lock; /* guards the next: tasks that lack room make it */
+    estimate estimate;
     fby__reader reader;
     fby__read read;          /* of the block at hand, as all below */
     column *columns;         /* owned */
@@ -73,6 +74,7 @@ void fby__arrow_reader_close(stream *s)
     fby__free(s->fields);
     fby__free(s->numbers);
     fby_dataset_close(s->ds);
+    pthread_mutex_destroy(&s->lock);
     fby__free(s);
 }
 
@@ -282,14 +284,14 @@ static estimate make_estimate(const stream *s)
 /* Once a block, for each of its columns may lack room. Where one needs more than metadata say, so may the others. */
 static uint64_t enough_of(stream *s, uint64_t least_bytes)
 {
-    pthread_mutex_lock(&s->reader.lock);
+    pthread_mutex_lock(&s->lock);
     estimate e = s->estimate;
-    pthread_mutex_unlock(&s->reader.lock);
+    pthread_mutex_unlock(&s->lock);
     if (!e.known || e.block != s->read.block) {
         e = make_estimate(s);
-        pthread_mutex_lock(&s->reader.lock);
+        pthread_mutex_lock(&s->lock);
         s->estimate = e;
-        pthread_mutex_unlock(&s->reader.lock);
+        pthread_mutex_unlock(&s->lock);
     }
     const double most = e.most * (e.own > 0 ? fmax(1, (double)least_bytes / e.own) : 1);
     const uint64_t bytes = fby__account_enough(fby__max_u64(least_bytes, most < 0x1p62 ? (uint64_t)most : 0));
@@ -449,6 +451,7 @@ fby_status fby__arrow_reader_open(fby_dataset *ds, const char *const *columns, s
     stream *s = fby__calloc(1, sizeof *s);
     if (!s)
         return fby__fail_nomem(err, "an Arrow stream");
+    pthread_mutex_init(&s->lock, NULL);
     s->ds = fby_dataset_ref(ds);
     fby_status status = choose_columns(s, columns, n, err);
     if (status == FBY_OK)

@@ -31,7 +31,6 @@ fby_status fby__reader_open(fby__reader *r, fby_error *err)
         if (r->asks_sink)
             w->own.allowance.more = room_for_scratch;
     }
-    pthread_mutex_init(&r->lock, NULL);
     r->is_open = true;
     return FBY_OK;
 }
@@ -54,7 +53,6 @@ void fby__reader_close(fby__reader *r)
         (void)fby__reader_shrink(r, i); /* whether it gave any back */
     if (!r->shares_workers_of)
         fby__free(r->workers);
-    pthread_mutex_destroy(&r->lock);
     *r = (fby__reader){0};
 }
 
@@ -82,6 +80,7 @@ fby_status fby__read_init(fby__read *read, fby__reader *r, fby_error *err)
 {
     const size_t segments = r->max_segments, n_decode = decode_columns(r);
     *read = (fby__read){.reader = r, .error = {.file_offset = -1}};
+    pthread_mutex_init(&read->lock, NULL);
     read->segments = fby__calloc(segments, sizeof *read->segments);
     read->chunks = fby__calloc(segments, sizeof *read->chunks);
     read->origins = fby__calloc(r->n_columns, sizeof *read->origins);
@@ -110,6 +109,7 @@ void fby__read_fini(fby__read *read)
     fby__free(read->requests);
     fby__free(read->tasks);
     fby__free(read->in_place);
+    pthread_mutex_destroy(&read->lock);
     *read = (fby__read){0};
 }
 
@@ -160,7 +160,7 @@ static void finish(fby__read *read, int worker)
 /* The error reported is that of the first task in the order of columns; one that more room does not help comes before one of room. */
 static void fail(fby__read *read, uint32_t task, const fby_error *error, bool lacks_room)
 {
-    pthread_mutex_lock(&read->reader->lock);
+    pthread_mutex_lock(&read->lock);
     const uint32_t before = atomic_load_explicit(&read->failed, memory_order_relaxed),
                    now = lacks_room ? FBY__READ_LACKS_ROOM : FBY__READ_STOPS;
     if (now > before || (now == before && task < read->failed_task)) {
@@ -169,7 +169,7 @@ static void fail(fby__read *read, uint32_t task, const fby_error *error, bool la
         read->lacks_room = lacks_room;
         atomic_store_explicit(&read->failed, now, memory_order_relaxed);
     }
-    pthread_mutex_unlock(&read->reader->lock);
+    pthread_mutex_unlock(&read->lock);
 }
 
 /* The owner was stopped, or the call cancelled: what is not yet read or decoded is not needed, and whoever stops it is waiting. */

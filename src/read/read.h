@@ -102,7 +102,6 @@ struct fby__reader {
     /* owned */
     fby__read_worker *workers; /* n_workers; those of `shares_workers_of`, where that is given */
     _Atomic uint32_t waits;    /* > 0: of the last reads, one had to wait for the storage. Relaxed */
-    pthread_mutex_t lock;      /* guards the errors of reads, and what a shape keeps for their messages */
     bool is_open;
 };
 
@@ -173,8 +172,10 @@ struct fby__read {
     _Atomic uint32_t fetched;   /* acq_rel: who comes second, the end of the fetch or of its submission, goes on */
     _Atomic uint32_t pending;   /* acq_rel: the last task sees the others' panels */
     _Atomic uint32_t failed;    /* relaxed: an fby__read_failure */
-    uint32_t failed_task;       /* under reader->lock, as the next two: the first task that failed */
-    bool lacks_room;            /* the account had no room for it */
+    /* of the task that failed: under the lock while there are tasks */
+    pthread_mutex_t lock;
+    uint32_t failed_task; /* the first one */
+    bool lacks_room;      /* the account had no room for it */
     fby_error error;
 };
 

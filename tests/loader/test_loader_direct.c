@@ -98,14 +98,14 @@ static void assert_same(const fby_batch *a, const fby_batch *b)
 /* Entries of blocks on their way to batches take no more than what is set aside for them: nothing is reserved for each. */
 static void check_entries(fby_loader *l)
 {
-    if (!l->engine.direct)
+    if (l->engine.delivery != &fby__direct_delivery)
         return;
     pthread_mutex_lock(&l->schedule.lock);
     const uint64_t bytes = fby__cache_count(l->schedule.cache) * fby__load_entry_bytes(&l->outputs);
     fby__schedule_unlock(l);
-    if (bytes > l->memory.direct.fixed_bytes - fby__loader_fixed_bytes(l))
+    if (bytes > l->memory.needs.fixed_bytes - fby__loader_fixed_bytes(l))
         fail_msg("%llu bytes of entries, %llu set aside", (unsigned long long)bytes,
-                 (unsigned long long)(l->memory.direct.fixed_bytes - fby__loader_fixed_bytes(l)));
+                 (unsigned long long)(l->memory.needs.fixed_bytes - fby__loader_fixed_bytes(l)));
 }
 
 /* Two loaders side by side, from a batch on, to the end or to a random place: FBY_OK. */
@@ -166,7 +166,7 @@ static void try_options(fby_dataset *ds, fby__random *io_random, int rounds, fou
         opts.memory_bytes = budget(ds, opts, (double)fby__random_below(&random, 1000) / 2000);
         fby_loader *direct = open_loader(ds, opts), *kept = open_loader(ds, ample);
         assert_true(kept->engine.delivery == &fby__gathered_delivery);
-        if (direct->engine.direct) {
+        if (direct->engine.delivery == &fby__direct_delivery) {
             const uint64_t n = fby_loader_batch_count(direct);
             n_direct++;
             n_shuffle[opts.shuffle]++;
@@ -221,7 +221,7 @@ static void samples_that_leave_blocks_out_go_straight_too(void **state)
         ample.memory_bytes = (uint64_t)1 << 30;
         opts.memory_bytes = budget(ds, opts, share / 10.0);
         fby_loader *direct = open_loader(ds, opts), *kept = open_loader(ds, ample);
-        n_direct += direct->engine.direct != NULL;
+        n_direct += direct->engine.delivery == &fby__direct_delivery;
         compare(direct, kept, 0, 0, &random, &end);
         assert_true(end == FBY_OK || end == FBY_END);
         fby_loader_close(direct);
@@ -308,7 +308,7 @@ static void batches_that_a_phase_passes_over_are_made_once(void **state)
         ample.memory_bytes = (uint64_t)1 << 30;
         opts.memory_bytes = budget(NULL, opts, k % 12 / 24.0);
         fby_loader *direct = open_loader(NULL, opts), *kept = open_loader(NULL, ample);
-        if (direct->engine.direct) {
+        if (direct->engine.delivery == &fby__direct_delivery) {
             n_direct++;
             for (int again = 0; again < 4; again++) {
                 compare(direct, kept, (uint64_t)again, fby__random_below(&random, fby_loader_batch_count(direct)), &random, &end);
@@ -354,7 +354,7 @@ static void a_block_that_fails_fails_the_first_batch_that_needs_it(void **state)
         opts.memory_bytes = budget(ds, opts, (double)fby__random_below(&random, 1000) / 1000);
         fby_loader *direct = open_loader(ds, opts), *kept = open_loader(ds, ample);
         fby_status end;
-        for (uint64_t epoch = 0; epoch < 3 && direct->engine.direct; epoch++) {
+        for (uint64_t epoch = 0; epoch < 3 && direct->engine.delivery == &fby__direct_delivery; epoch++) {
             n_direct++;
             compare(direct, kept, epoch, 0, &random, &end);
             assert_true(end == FBY_OK || end == FBY_E_DATA); /* FBY_OK: left before */
@@ -443,7 +443,7 @@ static void of_a_budget_without_overlap_the_report_names_one_with_it(void **stat
         for (uint64_t memory = named.overlap_bytes; memory < named.keep_all_bytes; memory += memory / 24, n++) {
             l = begun(ds, wide_opts(memory, k));
             const uint64_t enough = report_of(l).overlap_bytes;
-            const bool two = loads_two(l), direct = l->engine.direct != NULL;
+            const bool two = loads_two(l), direct = l->engine.delivery == &fby__direct_delivery;
             n_direct += direct && two;
             fby_loader_close(l);
             if (!two && enough <= memory)
@@ -469,7 +469,7 @@ static void the_report_says_when_there_is_no_room_for_more_batches(void **state)
             .batch_size = 128, .superbatch_samples = 4000, .streams = k % 2 ? 1 : 4, .n_threads = 1 + k % 3, .no_warmup = true};
         opts.memory_bytes = budget(ds, opts, k / 80.0);
         fby_loader *l = begun(ds, opts);
-        if (l->engine.direct && l->memory.max_batches < l->memory.direct.smooth) {
+        if (l->engine.delivery == &fby__direct_delivery && l->memory.max_batches < l->memory.needs.smooth) {
             for (int wait = 0; wait < 2000 && report_of(l).memory_wait_ns == 0; wait++)
                 (void)usleep(wait < 20 ? 200 : 5000);
             assert_true(report_of(l).memory_wait_ns > 0);

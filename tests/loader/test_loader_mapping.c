@@ -169,7 +169,7 @@ static void batches_that_rows_go_to_directly_are_mapped_without_a_lock(void **st
         .outputs = outputs, .n_outputs = 1, .batch_size = 64, .superbatch_samples = 4000, .streams = 1, .seed = 3, .n_threads = 3};
     opts.memory_bytes = minimum_of(ds, opts) + (600u << 10);
     fby_loader *l = open_loader(ds, opts);
-    assert_true(l->engine.direct != NULL);
+    assert_true(l->engine.delivery == &fby__direct_delivery);
     read_epochs(l);
     fby_loader_close(l);
     fby_dataset_close(ds);

@@ -1,6 +1,6 @@
 """The recipes over seeds, with each loader that their owners have: tables, verdicts and what limits in recipes/results.md, pictures in docs/img.
 
-    python recipes/bench.py                         # scale medium: some 100 MB, half an hour on two cores
+    python recipes/bench.py                         # scale medium: some 100 MB, an hour on two cores
     python recipes/bench.py --scale bench           # several GB, hours
     python recipes/bench.py jets leak               # these alone; what results.md says of the others stays
     python recipes/bench.py jets --max-seconds 20   # other arguments of train.py, which stand in results.md too
@@ -46,6 +46,8 @@ SIZES = {
         "--seeds 3 --epochs 1 --batches 112 --points 28 --max-seconds 120 --workers 2 --torch-threads 1",
         "leak": "--loaders today today-ram expert forebay "
         "--seeds 3 --epochs 1 --points 32 --batch-size 512 --max-seconds 45 --workers 2 --torch-threads 2 --target 0.99",
+        "nanoaod": "--loaders today forebay --seeds 3 --epochs 1 --points 16 --max-seconds 45 --workers 2 --torch-threads 1",
+        "weather": "--loaders today forebay --seeds 3 --epochs 2 --points 16 --max-seconds 45 --workers 2 --torch-threads 1",
     },
     "bench": {
         "hydrology": "--loaders today expert forebay --seeds 3 --epochs 1 --batches 1000 --workers 10 --max-seconds 900",
@@ -65,6 +67,8 @@ SIZES_OF_LOADERS = {
         "linkage": "--loaders today today-tuned expert forebay --workers 2 --batch-size 512",
         "jets": "--loaders today today-lru today-ram expert forebay --workers 2",
         "leak": "--loaders today today-ram expert forebay --workers 2 --batch-size 5632",
+        "nanoaod": "--loaders today forebay --workers 2",
+        "weather": "--loaders today forebay --workers 2",
     },
     "bench": {
         "hydrology": "--loaders today expert forebay --workers 2 --batch-size 512 --memory 1GiB",
@@ -228,7 +232,7 @@ def keep(sections: dict[str, str]) -> None:
 HEAD = """# Results
 
 What `make recipes-bench` measured: networks trained from files to scores, each run in a process of its own with an empty index cache, medians
-over seeds. `today…` are the loaders that a system's owner has, `expert` is what somebody writes who knows NumPy, pyarrow and h5py well, in the
+over seeds. `today…` are the loaders that a system's owner has (of nanoaod and weather, those that are written by hand), `expert` is what somebody writes who knows NumPy, pyarrow and h5py well, in the
 training process ([recipes](README.md)), of which a thread reads ahead. CPU (seconds of CPU time a second) and memory (its peak, as what grew since
 the loader was made) are of loader and network together, *waiting* is the share of training inside `next()`, and *to target* has set-up in it. The
 second table is `--diagnose`, all loaders in one process: the step on one cached batch, the loader alone, both together. Its limits are those of
@@ -243,10 +247,12 @@ Forebay keeps them: what follows the first epoch is of a loader that reads nothi
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("recipes", nargs="*", choices=[[], *SIZES["medium"]], help="by default all five")
+    parser.add_argument("recipes", nargs="*", choices=[[], *SIZES["medium"]], help="by default all that are measured at this scale")
     parser.add_argument("--scale", choices=SIZES, default="medium")
     args, more = parser.parse_known_args()  # what it does not know is train.py's
-    names, without = args.recipes or list(SIZES["medium"]), "--no-network" in more
+    names, without = args.recipes or list(SIZES[args.scale]), "--no-network" in more
+    if others := [name for name in names if name not in SIZES[args.scale]]:
+        parser.error(f"{', '.join(others)}: not measured at the scale {args.scale}")
     for name in names:
         seconds = at_most(recipe_of(name), arguments_of(name, args.scale, more))
         print(f"{name}: {seconds / 60:.0f} minutes at most by a rough sum, and the data where they are not there", flush=True)

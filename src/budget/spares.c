@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Its address says which thread it is. */
+/* Its address says which thread it is. That of one which has ended may come again: a wrong hint, no more. */
 static _Thread_local char t_self;
 
 fby_status fby__spares_open(fby__spares *s, fby__account *account, size_t bytes, uint32_t n, fby_error *err)
@@ -33,13 +33,18 @@ void fby__spares_close(fby__spares *s)
     *s = (fby__spares){0};
 }
 
-/* The newest of this thread's, else the newest of all. */
-static fby__slab pick_locked(fby__spares *s)
+/* One that is large enough, if there is one; of those, this thread's own, if it has one; of those, the newest. */
+static fby__slab pick_locked(fby__spares *s, size_t bytes)
 {
-    uint32_t at = s->n_spare - 1;
-    for (uint32_t i = 0; i < s->n_spare; i++)
-        if (s->spare[i].by == &t_self)
+    uint32_t at = 0;
+    int best = 0;
+    for (uint32_t i = 0; i < s->n_spare; i++) {
+        const int rank = 2 * (s->spare[i].slab.bytes >= bytes) + (s->spare[i].by == &t_self);
+        if (rank >= best) {
+            best = rank;
             at = i;
+        }
+    }
     const fby__slab slab = s->spare[at].slab;
     s->n_spare--;
     memmove(&s->spare[at], &s->spare[at + 1], (s->n_spare - at) * sizeof *s->spare);
@@ -51,7 +56,7 @@ fby__grant fby__spares_get(fby__spares *s, size_t bytes, bool (*room)(void *user
     pthread_mutex_lock(&s->lock);
     const bool made = s->n_spare > 0;
     if (made)
-        *out = pick_locked(s);
+        *out = pick_locked(s, bytes);
     pthread_mutex_unlock(&s->lock);
     if (made && bytes <= out->bytes)
         return FBY__GRANTED;

@@ -1,8 +1,8 @@
 /*
  * Slabs of one size that are lent and given back, n at most at once: charged from the beginning, made when they are first lent.
  *
- * A thread is lent the one that it gave back last, which is still in its core's cache: writing over what another core has just read costs several
- * times as much, where the cores share no cache. A thread that has none is lent the newest of all.
+ * A thread is lent the one that it gave back last, which is still in its core's cache, if it is large enough: writing over what another core has just
+ * read costs several times as much, where the cores share no cache. A thread that has none is lent the newest of all.
  */
 #ifndef FBY_BUDGET_SPARES_H
 #define FBY_BUDGET_SPARES_H

@@ -59,7 +59,7 @@ static bool gives(const fby__loader_memory *m, const fby__loader_config *config,
 
 static fby__delivery_fit fits(const fby__loader_memory *m, uint64_t budget, const fby__shares *s)
 {
-    return m->delivery->fits ? m->delivery->fits(m, budget, s) : (fby__delivery_fit){0};
+    return fby__preferred_delivery->fits ? fby__preferred_delivery->fits(m, budget, s) : (fby__delivery_fit){0};
 }
 
 /* All batches are in flight that were asked for, and there is room for two superbatches: of blocks, or of batches where rows go straight to them. */
@@ -108,9 +108,8 @@ void fby__loader_want(fby_loader *l)
                               .jobs_bytes = (uint64_t)l->config.n_threads * 2 * job,
                               .values_bytes = listed - fby__min_u64(listed, m->least_values_bytes),
                               .rest_bytes = fby__loader_all_kept_bytes(l) - m->minimum_bytes};
-    m->delivery = fby__preferred_delivery;
-    if (m->delivery->needs)
-        m->needs = m->delivery->needs(l);
+    if (fby__preferred_delivery->needs)
+        m->needs = fby__preferred_delivery->needs(l);
     m->smooth_bytes = fby__loader_smooth_budget(m, &l->config, m->minimum_bytes);
     assert(m->smooth_bytes <= fby__max_u64(m->everything_bytes, m->minimum_bytes));
 }
@@ -132,7 +131,7 @@ void fby__loader_share(fby_loader *l)
     m->max_batches = l->config.depth;
     l->engine.delivery = &fby__gathered_delivery;
     if (m->fit.window) {
-        l->engine.delivery = m->delivery;
+        l->engine.delivery = fby__preferred_delivery;
         m->max_batches = (uint32_t)m->fit.window;
         m->max_jobs = (uint32_t)m->fit.jobs;
         l->config.depth = (uint32_t)fby__max_u64(l->config.depth, m->fit.ready);

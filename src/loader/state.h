@@ -239,7 +239,7 @@ typedef struct fby__delivery_fit {
  * budget gives it what it needs, else rows are gathered.
  */
 typedef struct fby__delivery {
-    /* Both NULL: it needs nothing beyond the minimum budget. */
+    /* Both NULL: what is taken where the preferred one is not. */
     fby__delivery_needs (*needs)(const fby_loader *l);
     /** What a budget would give it, of which `s` is made: nothing where it is impossible, does not fit or does not pay. */
     fby__delivery_fit (*fits)(const fby__loader_memory *m, uint64_t budget, const fby__shares *s);
@@ -348,20 +348,19 @@ struct fby__loader_memory {
     uint32_t max_segments; /* of any block */
     fby__block_cost *cost; /* owned: per block */
     uint64_t budget_bytes, minimum_bytes;
-    fby__memory_limits limits;     /* when the loader was opened */
-    uint64_t live_bytes;           /* of minimum_bytes: the worst superbatch */
-    uint64_t least_flight_bytes;   /* of minimum_bytes: values of samples that differ in length, in two batches in flight */
-    uint64_t flight_bytes;         /* the same in as many batches as are in flight */
-    uint64_t least_values_bytes;   /* of minimum_bytes: lists and strings of one batch of average size */
-    uint64_t everything_bytes;     /* the budget with which nothing is read twice, as it is known when the loader opens */
-    uint64_t smooth_bytes;         /* the least with which a superbatch is loaded while the one before it drains: never more than that */
-    uint64_t overlap_bytes;        /* the same from the budget on, where that is more and does not: smooth_bytes else */
-    const fby__delivery *delivery; /* the preferred one */
-    fby__delivery_needs needs;     /* its own */
-    fby__delivery_fit fit;         /* and what the budget gives it */
-    uint64_t batch_samples;        /* of the largest batch: batch_size, or all that an epoch has */
-    uint64_t dense_batch_bytes;    /* size class of a batch's dense slab */
-    fby__shares wanted, shares;    /* what each could use, and has */
+    fby__memory_limits limits;   /* when the loader was opened */
+    uint64_t live_bytes;         /* of minimum_bytes: the worst superbatch */
+    uint64_t least_flight_bytes; /* of minimum_bytes: values of samples that differ in length, in two batches in flight */
+    uint64_t flight_bytes;       /* the same in as many batches as are in flight */
+    uint64_t least_values_bytes; /* of minimum_bytes: lists and strings of one batch of average size */
+    uint64_t everything_bytes;   /* the budget with which nothing is read twice, as it is known when the loader opens */
+    uint64_t smooth_bytes;       /* the least with which a superbatch is loaded while the one before it drains: never more than that */
+    uint64_t overlap_bytes;      /* the same from the budget on, where that is more and does not: smooth_bytes else */
+    fby__delivery_needs needs;   /* of the preferred delivery */
+    fby__delivery_fit fit;       /* and what the budget gives it */
+    uint64_t batch_samples;      /* of the largest batch: batch_size, or all that an epoch has */
+    uint64_t dense_batch_bytes;  /* size class of a batch's dense slab */
+    fby__shares wanted, shares;  /* what each could use, and has */
     uint64_t worker_bytes; /* reserved scratch of a worker, for all formats: pages and dictionaries of a block's columns, decompressed */
     uint64_t reads_bytes;  /* of a mixture: a read of every source, which each job is ready for */
     uint64_t max_io_bytes; /* of any block: every job has a buffer of that size */
@@ -383,7 +382,7 @@ typedef struct fby__loader_engine {
     const fby__delivery *delivery;
     struct fby__siblings *siblings;  /* a reference, of shared.c: loaders that share blocks with this one; NULL where it shares none */
     struct fby_loader *next_sibling; /* theirs, under their lock */
-    void *delivery_data;             /* owned by the delivery; NULL before it is started */
+    void *delivery_data;             /* owned by the delivery; NULL where it has none, and before it is started */
     fby__trace trace;
 } fby__loader_engine;
 

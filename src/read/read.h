@@ -172,10 +172,10 @@ struct fby__read {
     _Atomic uint32_t fetched;   /* acq_rel: who comes second, the end of the fetch or of its submission, goes on */
     _Atomic uint32_t pending;   /* acq_rel: the last task sees the others' panels */
     _Atomic uint32_t failed;    /* relaxed: an fby__read_failure */
-    /* of the task that failed: under the lock while there are tasks */
+    /* of the task whose failure is reported: under the lock while there are tasks */
     pthread_mutex_t lock;
-    uint32_t failed_task; /* the first one */
-    bool lacks_room;      /* the account had no room for it */
+    uint32_t failed_task;
+    bool lacks_room; /* the account had no room for it */
     fby_error error;
 };
 

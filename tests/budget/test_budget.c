@@ -375,6 +375,22 @@ static void *give_back(void *user)
     return NULL;
 }
 
+static void give_back_elsewhere(fby__spares *s, const fby__slab *slab)
+{
+    pthread_t thread;
+    lent l = {.from = s, .slab = *slab};
+    assert_int_equal(pthread_create(&thread, NULL, give_back, &l), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static bool some_room(void *account, size_t bytes) { return fby__account_try_charge(account, bytes); }
+
+static bool no_room(void *account, size_t bytes)
+{
+    (void)account, (void)bytes;
+    return false;
+}
+
 static void a_thread_is_lent_the_spare_it_gave_back(void **state)
 {
     (void)state;
@@ -382,28 +398,33 @@ static void a_thread_is_lent_the_spare_it_gave_back(void **state)
     fby__spares s;
     assert_int_equal(fby__spares_open(&s, a, MIB, 3, NULL), FBY_OK);
     assert_int_equal(charged(a), 3 * MIB);
-    lent other = {.from = &s};
-    fby__slab older, newer, again;
-    assert_int_equal(fby__spares_get(&s, MIB, NULL, NULL, &older, NULL), FBY__GRANTED);
-    assert_int_equal(fby__spares_get(&s, MIB, NULL, NULL, &newer, NULL), FBY__GRANTED);
-    assert_int_equal(fby__spares_get(&s, MIB, NULL, NULL, &other.slab, NULL), FBY__GRANTED);
-    const uint8_t *expected[] = {newer.data, older.data, other.slab.data}; /* its own, the newest first; then any */
-    fby__spares_give(&s, &older);
-    fby__spares_give(&s, &newer);
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, give_back, &other), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    fby__slab got[3];
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(fby__spares_get(&s, MIB, NULL, NULL, &got[i], NULL), FBY__GRANTED);
-        assert_ptr_equal(got[i].data, expected[i]);
-    }
+    fby__slab slab[3] = {0}, large = {0};
     for (int i = 0; i < 3; i++)
-        fby__spares_give(&s, &got[i]);
-    assert_int_equal(fby__spares_get(&s, 1, NULL, NULL, &again, NULL), FBY__GRANTED);
-    assert_ptr_equal(again.data, expected[2]); /* by now all are its own */
-    fby__spares_give(&s, &again);
-    assert_int_equal(charged(a), 3 * MIB);
+        assert_int_equal(fby__spares_get(&s, MIB, NULL, NULL, &slab[i], NULL), FBY__GRANTED);
+    const uint8_t *own = slab[1].data, *newest = slab[2].data, *oldest = slab[0].data;
+    give_back_elsewhere(&s, &slab[0]);
+    fby__spares_give(&s, &slab[1]);
+    give_back_elsewhere(&s, &slab[2]);
+    memset(slab, 0, sizeof slab);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(fby__spares_get(&s, MIB, NULL, NULL, &slab[i], NULL), FBY__GRANTED);
+        assert_ptr_equal(slab[i].data, i == 0 ? own : i == 1 ? newest : oldest);
+    }
+    fby__spares_give(&s, &slab[0]);
+    fby__spares_give(&s, &slab[1]);
+    fby__spares_give(&s, &slab[2]);
+
+    /* One that is large enough comes before one's own: that would have to grow. */
+    assert_int_equal(fby__spares_get(&s, 2 * MIB, no_room, a, &large, NULL), FBY__NO_ROOM);
+    assert_int_equal(fby__spares_get(&s, 2 * MIB, some_room, a, &large, NULL), FBY__GRANTED);
+    assert_int_equal(charged(a), 4 * MIB);
+    const uint8_t *grown = large.data;
+    give_back_elsewhere(&s, &large);
+    large = (fby__slab){0};
+    assert_int_equal(fby__spares_get(&s, 2 * MIB, no_room, a, &large, NULL), FBY__GRANTED);
+    assert_ptr_equal(large.data, grown);
+    fby__spares_give(&s, &large);
+    assert_true(fby__spares_shrink(&s));
     fby__spares_close(&s);
     fby__account_unref(a);
     assert_int_equal(fby__ledger_charged_bytes(), 0);

@@ -7,6 +7,7 @@
 #include "support/memory_dataset.h"
 #include "support/test_seed.h"
 
+#include "base/alloc.h"
 #include "base/random.h"
 #include "loader/internal.h"
 
@@ -327,6 +328,42 @@ static void batches_that_a_phase_passes_over_are_made_once(void **state)
     }
 }
 
+static void whichever_allocation_fails_nothing_is_kept(void **state)
+{
+    (void)state;
+    fby_dataset *ds = dataset();
+    fby_loader *l = NULL;
+    uint64_t total = 0;
+    const uint64_t charged = fby__ledger_charged_bytes();
+    fby_loader_opts opts = {.batch_size = 256, .superbatch_samples = 3000, .n_threads = 2, .seed = 5};
+    for (int share = 0; !total && share < 10; share++) {
+        opts.memory_bytes = budget(ds, opts, share / 10.0);
+        const uint64_t before = fby__alloc_count();
+        l = open_loader(ds, opts);
+        total = l->engine.delivery == &fby__direct_delivery ? fby__alloc_count() - before : 0;
+        fby_loader_close(l);
+    }
+    assert_true(total > 0);
+    int refused = 0;
+    for (uint64_t n = 1; n <= total; n++) {
+        fby_error err = {0};
+        l = NULL;
+        fby__alloc_fail_at(n);
+        const fby_status status = try_open(ds, opts, &l, &err);
+        fby__alloc_fail_at(0);
+        const bool expected =
+            status == FBY_E_NOMEM || status == FBY_E_BUDGET; /* what blocks take is summed on the safe side without memory */
+        if (status != FBY_OK && (!expected || l))
+            fail_msg("allocation %llu: %s: %s", (unsigned long long)n, fby_status_name(status), err.message);
+        refused += status != FBY_OK;
+        fby_loader_close(l);
+        assert_int_equal(fby__ledger_charged_bytes(), charged);
+    }
+    print_message("%d of %d\n", refused, (int)total);
+    assert_true(refused > 20);
+    fby_dataset_close(ds);
+}
+
 /* Row numbers from 32,768 on are no int16: blocks fail, their batches with them, and what was written beside them is given back. */
 static void a_block_that_fails_fails_the_first_batch_that_needs_it(void **state)
 {
@@ -489,6 +526,7 @@ int main(void)
         cmocka_unit_test(samples_that_leave_blocks_out_go_straight_too),
         cmocka_unit_test(batches_of_a_mixture_are_those_of_a_loader_that_keeps_its_blocks),
         cmocka_unit_test(batches_that_a_phase_passes_over_are_made_once),
+        cmocka_unit_test(whichever_allocation_fails_nothing_is_kept),
         cmocka_unit_test(a_block_that_fails_fails_the_first_batch_that_needs_it),
         cmocka_unit_test(of_a_budget_without_overlap_the_report_names_one_with_it),
         cmocka_unit_test(the_report_says_when_there_is_no_room_for_more_batches),

@@ -155,6 +155,27 @@ def test_a_benchmark_has_an_experts_loader_beside_the_owners_and_an_end(name, be
             assert runs * args.max_seconds < bench.at_most(recipe, arguments) < runs * (args.max_seconds + 60)
 
 
+@pytest.mark.parametrize("name", NAMES[5:])
+def test_formats_from_outside_are_measured_beside_a_loader_by_hand(name, bench, capsys, monkeypatch):
+    recipe = bench.recipe_of(name)
+    for more in ([], ["--no-network"]):
+        args = training.arguments(recipe).parse_args(bench.arguments_of(name, "medium", more))
+        assert args.loaders == ["today", "forebay"] and args.seeds > 1 and args.max_seconds
+    monkeypatch.setattr(sys, "argv", ["bench.py", name, "--scale", "bench"])
+    with pytest.raises(SystemExit):
+        bench.main()
+    assert f"{name}: not measured at the scale bench" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("scale", ["medium", "bench"])
+def test_without_names_all_are_measured_that_a_scale_has(scale, bench, monkeypatch):
+    run = []
+    monkeypatch.setattr(bench, "section", lambda name, at, more: run.append((name, at)) or ())
+    monkeypatch.setattr(sys, "argv", ["bench.py", "--scale", scale])
+    bench.main()
+    assert run == [(name, scale) for name in bench.SIZES[scale]] and len(run) == (5 if scale == "bench" else 7)
+
+
 @pytest.mark.parametrize("name", NAMES[:5])
 def test_loaders_alone_are_measured_over_runs(name, bench):
     for scale in bench.SIZES:

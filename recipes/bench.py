@@ -46,8 +46,8 @@ SIZES = {
         "--seeds 3 --epochs 1 --batches 112 --points 28 --max-seconds 120 --workers 2 --torch-threads 1",
         "leak": "--loaders today today-ram expert forebay "
         "--seeds 3 --epochs 1 --points 32 --batch-size 512 --max-seconds 45 --workers 2 --torch-threads 2 --target 0.99",
-        "nanoaod": "--loaders today forebay --seeds 3 --epochs 1 --points 16 --max-seconds 45 --workers 2 --torch-threads 1",
-        "weather": "--loaders today forebay --seeds 3 --epochs 2 --points 16 --max-seconds 45 --workers 2 --torch-threads 1",
+        "nanoaod": "--loaders today forebay --seeds 3 --epochs 1 --points 16 --max-seconds 20 --workers 2 --torch-threads 1",
+        "weather": "--loaders today forebay --seeds 3 --epochs 2 --points 16 --max-seconds 20 --workers 2 --torch-threads 1",
     },
     "bench": {
         "hydrology": "--loaders today expert forebay --seeds 3 --epochs 1 --batches 1000 --workers 10 --max-seconds 900",

@@ -220,6 +220,13 @@ void fby__cache_evict_all(fby__cache *c)
         remove_entry(c, c->entry[c->heap[0]]);
 }
 
+void fby__cache_each(fby__cache *c, void (*what)(void *user, fby__cache_entry *entry), void *user)
+{
+    for (uint32_t i = 0; i < c->max_entries; i++)
+        if (c->entry[i])
+            what(user, c->entry[i]);
+}
+
 uint64_t fby__cache_evictions(const fby__cache *c) { return c->evictions; }
 uint32_t fby__cache_count(const fby__cache *c) { return c->n_used; }
 

@@ -69,6 +69,9 @@ bool fby__cache_evict(fby__cache *cache, uint64_t before);
 /** Evict all unpinned entries. */
 void fby__cache_evict_all(fby__cache *cache);
 
+/** Calls what(user, entry) for every entry, in no order; it does not insert or remove any. */
+void fby__cache_each(fby__cache *cache, void (*what)(void *user, fby__cache_entry *entry), void *user);
+
 uint64_t fby__cache_evictions(const fby__cache *cache);
 uint32_t fby__cache_count(const fby__cache *cache);
 

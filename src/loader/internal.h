@@ -211,12 +211,15 @@ extern const fby__delivery *const fby__preferred_delivery;
 extern const fby__delivery fby__direct_delivery;
 /* shared.c */
 typedef struct fby__shared fby__shared;
-/** From now on decoded blocks are shared with loaders of this process that would decode the same. Before the first block is loaded. */
+/**
+ * From now on decoded blocks are shared with loaders of this process that would decode the same. Before the first block is loaded; takes
+ * the schedule's lock of the one that was alone.
+ */
 fby_status fby__shared_join(fby_loader *l, fby_error *err);
 void fby__shared_leave(fby_loader *l); /* the cache is gone. One that did not join is fine */
 /** What is kept of a block that was offered, beside its memory. */
 size_t fby__shared_body_bytes(uint32_t n_panels);
-/** An entry has become ready: others may take what it holds, if that is all of its rows. Under the schedule's lock. */
+/** An entry is ready: other loaders, if there are any, may take what it holds, if that is all of its rows. Under the schedule's lock. */
 void fby__shared_offer_locked(fby__loader_engine *engine, fby__cache_entry *e);
 /**
  * A new entry, ready and with one pin, of what another loader holds. NULL: nobody has those rows, or they do not fit; for what is more than

@@ -6,7 +6,8 @@
  *                        let go by both: its memory goes back to the account of the last one
  *
  * A body is what an entry holds of all rows of a range: panels and the memory that they lie in. Nobody writes to it. Whoever holds it is
- * charged for all of it, so that each loader keeps to its own budget whatever the others do.
+ * charged for all of it, so that each loader keeps to its own budget whatever the others do. A loader alone makes none: what it has is offered
+ * when another joins it.
  *
  * Siblings are loaders whose panels come out alike: the same files, columns and row operations. They have one list of bodies. Left out
  * are blocks of which few rows are kept, since those are one loader's samples, and rows that go to their batches directly.
@@ -29,7 +30,7 @@ struct fby__shared {
 struct fby__siblings {
     struct fby__siblings *next; /* this and the next two under g_siblings.lock */
     fby_loader *first;
-    _Atomic uint32_t n_loaders; /* read relaxed without the lock: one that has just joined has nothing to miss */
+    _Atomic uint32_t n_loaders; /* read relaxed under a loader's schedule.lock: who joins adds itself, then takes that lock (offer_all) */
     pthread_mutex_t lock;       /* guards the bodies, but for what is set once */
     fby__shared **bodies;       /* owned: a list for each block */
     uint32_t n_panels;
@@ -104,6 +105,22 @@ static struct fby__siblings *create_siblings(const fby__loader_source *in)
     return NULL;
 }
 
+static void offer_ready(void *loader, fby__cache_entry *e)
+{
+    fby_loader *l = loader;
+    if (e->state == FBY__ENTRY_READY)
+        fby__shared_offer_locked(&l->engine, e);
+}
+
+/* What a loader has decoded before there was another. Under g_siblings.lock: it does not leave meanwhile, but it may be closing. */
+static void offer_all(fby_loader *l)
+{
+    pthread_mutex_lock(&l->schedule.lock);
+    if (l->schedule.cache)
+        fby__cache_each(l->schedule.cache, offer_ready, l);
+    pthread_mutex_unlock(&l->schedule.lock);
+}
+
 fby_status fby__shared_join(fby_loader *l, fby_error *err)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -123,7 +140,8 @@ fby_status fby__shared_join(fby_loader *l, fby_error *err)
         l->engine.siblings = s;
         l->engine.next_sibling = s->first;
         s->first = l;
-        atomic_fetch_add_explicit(&s->n_loaders, 1, memory_order_relaxed);
+        if (atomic_fetch_add_explicit(&s->n_loaders, 1, memory_order_relaxed) == 1)
+            offer_all(l->engine.next_sibling);
     }
     pthread_mutex_unlock(&g_siblings.lock);
     return s ? FBY_OK : fby__fail_nomem(err, "the list of shared blocks");
@@ -180,7 +198,8 @@ void fby__shared_offer_locked(fby__loader_engine *engine, fby__cache_entry *e)
 {
     struct fby__siblings *s = engine->siblings;
     fby__block_panels *p = &e->data;
-    if (!s || e->passing || e->only || p->n_spans || p->n_firsts)
+    if (!s || atomic_load_explicit(&s->n_loaders, memory_order_relaxed) == 1 || p->shared || e->passing || e->only || p->n_spans ||
+        p->n_firsts)
         return;
     const uint32_t n = s->n_panels;
     fby__shared *body = fby__calloc(1, sizeof *body + n * (sizeof *p->panels + sizeof *p->overflow));
@@ -195,7 +214,9 @@ void fby__shared_offer_locked(fby__loader_engine *engine, fby__cache_entry *e)
     body->data.overflow = overflow;
     body->bytes = panels_bytes(p, n);
     memset(p->overflow, 0, n * sizeof *overflow);
-    *p = (fby__block_panels){.panels = p->panels, .overflow = p->overflow, .own_bytes = p->own_bytes, .shared = body};
+    p->memory = p->whole = p->kept = (fby__slab){0}; /* nothing that a worker reads, which may be gathering from the panels */
+    p->mapped = NULL;
+    p->shared = body;
     pthread_mutex_lock(&s->lock);
     body->next = s->bodies[e->block];
     s->bodies[e->block] = body;

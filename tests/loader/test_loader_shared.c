@@ -67,6 +67,32 @@ static void the_second_of_two_loaders_reads_nothing_and_delivers_the_same(void *
     free(expected);
 }
 
+/* In the middle of the first one's epoch too: batches lie ready whose blocks are pinned. */
+static void one_that_opens_later_gets_what_was_decoded_before(void **state)
+{
+    (void)state;
+    put_files("data", FILES);
+    fby_dataset *ds = open_dataset("data", NULL);
+    const fby_loader_opts later = {.seed = 2, .batch_size = 7};
+    uint64_t n;
+    int64_t *expected = rows_alone(ds, later, 0, &n);
+    fby_loader *a = open_loader(ds, (fby_loader_opts){.seed = 1});
+    free(epoch_rows(a, 0, &n));
+    assert_int_equal(fby_loader_begin(a, 1, NULL), FBY_OK);
+    fby_loader *b = open_loader(ds, later);
+    same_rows(expected, n, b, 0);
+    assert_int_equal(report_of(b).blocks_read, 0);
+    fby_loader_close(b);
+    b = open_loader(ds, later); /* a was alone again meanwhile */
+    fby_loader_close(a);
+    same_rows(expected, n, b, 0);
+    assert_true(report_of(b).blocks_read > 0); /* a held them, and is gone */
+    fby_loader_close(b);
+    assert_int_equal(fby__ledger_charged_bytes(), 0);
+    fby_dataset_close(ds);
+    free(expected);
+}
+
 /* Column, fill value, operation, validity: each decides the bytes of a panel. Names and how a batch converts do not. */
 static void loaders_whose_panels_differ_share_nothing(void **state)
 {
@@ -363,6 +389,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_second_of_two_loaders_reads_nothing_and_delivers_the_same),
+        TEST(one_that_opens_later_gets_what_was_decoded_before),
         TEST(loaders_whose_panels_differ_share_nothing),
         TEST(the_same_files_opened_twice_are_decoded_once),
         TEST(files_written_just_now_are_not_trusted_to_be_the_same),

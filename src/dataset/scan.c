@@ -73,12 +73,14 @@ static fby_status read_file(fby__file *file, const fby__dataset_file *info, cons
     uint8_t head[END_BYTES], tail[END_BYTES];
     uint64_t size = fby__file_stamp_of(file)->size_bytes;
     size_t n = (size_t)fby__min_u64(size, END_BYTES);
-    if (n) {
+    if (n)
         FBY__TRY(fby__file_read(file, 0, head, n, err));
-        FBY__TRY(fby__file_read(file, size - n, tail, n, err));
+    const fby__format_ops *ops = fby__format_of((fby__bytes){head, n}, (fby__bytes){NULL, 0}, NULL);
+    if (!ops) { /* most files say at their beginning what they are */
+        if (n)
+            FBY__TRY(fby__file_read(file, size - n, tail, n, err));
+        ops = fby__format_of((fby__bytes){head, n}, (fby__bytes){tail, n}, info->strict || claims_format(info->path) ? file : NULL);
     }
-    const fby__format_ops *ops =
-        fby__format_of((fby__bytes){head, n}, (fby__bytes){tail, n}, info->strict || claims_format(info->path) ? file : NULL);
     if (ops && ops->may_read) {
         bool no_locks;
         FBY__TRY(ops->may_read(file, opts, &no_locks, err));

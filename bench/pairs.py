@@ -31,6 +31,13 @@ opened = time.perf_counter()
 next(iter(ds.rows().loader(["f00", "f01"], batch_size=1024, seed=0, memory="1GiB")))
 print(1 / ((opened if sys.argv[2] == "open" else time.perf_counter()) - begin))
 """
+DECODE = """
+import subprocess, sys
+sys.path.insert(0, sys.argv[1])
+import common
+(program,) = common.build_c("bench_decode")
+print(common.keyed(subprocess.run([str(program), sys.argv[2]], capture_output=True, text=True, check=True).stdout)["Mvalues_per_s_median"] * 1e6)
+"""
 
 
 def rivals(script, name, folder, *options):
@@ -39,6 +46,12 @@ def rivals(script, name, folder, *options):
 
 def code(text, *argv):
     return lambda tree, seconds: ["-c", text, *map(str, argv)]
+
+
+def decoded(name):
+    """Row groups in memory to float32 rows, by each checkout's own program."""
+    path = make_data.decode() / f"{name}.parquet"
+    return lambda tree, seconds: ["-c", DECODE, str(tree / "bench"), str(path)]
 
 
 def opened(until, cached=False):
@@ -61,6 +74,7 @@ def cases():
         "leak, files": lambda: rivals("workload_rivals.py", "evaluation_forebay", workloads.data("leak_gzip")),
         "jets, gzip": lambda: rivals("hdf5_rivals.py", "forebay", hdf5_data.jets("gzip")),
         "jets, contiguous": lambda: rivals("hdf5_rivals.py", "forebay", hdf5_data.jets("plain")),
+        **{f"decode, {name}": lambda name=name: decoded(name) for name in make_data.DECODE_CASES},
         "import": lambda: code(IMPORT),
         "open 10,000 files": lambda: opened("open"),
         "open 10,000 files again": lambda: opened("open", cached=True),

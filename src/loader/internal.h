@@ -103,7 +103,10 @@ uint64_t fby__loader_anew_bytes(const fby__plan *plan); /* the orders of a mixtu
 uint64_t fby__loader_fixed_bytes(const fby_loader *l);
 /** What the minimum would be if every block stayed decoded. */
 uint64_t fby__loader_all_kept_bytes(const fby_loader *l);
-/** The most that values of samples whose rows are known take, with so many batches in flight. */
+/**
+ * The most that values of samples whose rows are known take, with so many batches in flight; padded samples of batches by rows are reckoned as
+ * half padding.
+ */
 uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth);
 /** Of how many average batches the minimum has room for lists and strings: of one, twice while its pieces are joined, and a quarter longer. */
 #define FBY__MINIMUM_VALUES 2.5

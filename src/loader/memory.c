@@ -64,16 +64,27 @@ static uint64_t span_bytes(const fby__loader_source *in, const fby__plan_span *s
     return bytes + bytes / 8 + (in->has_firsts ? 2 : 1) * fby__slab_class_bytes(1) + fby__load_entry_bytes(&in->loader->outputs);
 }
 
+/* What phases of a source are made of, the densest first: the blocks that have samples, their slices, or spans of keys. */
+struct fby__weights {
+    fby__density *list; /* bytes; owned; NULL: not listed yet, or out of memory */
+    uint32_t n;
+    uint64_t slice_samples; /* of the plan that they were listed for */
+    bool no_memory;         /* for a sum of this source: what was returned is too much */
+};
+typedef struct fby__weights weights;
+
 /* All blocks of the part with the most bytes, or all its spans; without parts, of everything. */
-static uint64_t worst_part(const fby__loader_source *in, const fby__plan *plan)
+static uint64_t worst_part(const fby__loader_source *in, const fby__plan *plan, weights *w)
 {
     uint32_t n_units = 0, most = fby__plan_part_units(plan), n_spans;
     const fby__plan_span *spans = fby__plan_spans(plan, &n_spans);
     uint64_t worst = 0, *units = NULL;
-    if (fby__plan_parts(plan) > 1)
-        units = fby__calloc(spans ? n_spans : in->n_blocks, sizeof *units);
-    if (!units)
-        return in->costs.bytes;              /* also for want of memory: the safe side */
+    if (fby__plan_parts(plan) <= 1)
+        return in->costs.bytes;
+    if (!(units = fby__calloc(spans ? n_spans : in->n_blocks, sizeof *units))) {
+        w->no_memory = true;
+        return in->costs.bytes;
+    }
     for (uint32_t i = 0; i < n_spans; i++) { /* those of a key side by side */
         n_units += i == 0 || spans[i].key != spans[i - 1].key;
         units[n_units - 1] += span_bytes(in, &spans[i]);
@@ -88,14 +99,6 @@ static uint64_t worst_part(const fby__loader_source *in, const fby__plan *plan)
     fby__free(units);
     return worst;
 }
-
-/* What phases of a source are made of, the densest first: the blocks that have samples, their slices, or spans of keys. */
-struct fby__weights {
-    fby__density *list; /* bytes; owned; NULL: not listed yet, or out of memory */
-    uint32_t n;
-    uint64_t slice_samples; /* of the plan that they were listed for */
-};
-typedef struct fby__weights weights;
 
 static void list_weights(const fby__loader_source *in, const fby__plan *plan, weights *out)
 {
@@ -118,7 +121,7 @@ static void list_weights(const fby__loader_source *in, const fby__plan *plan, we
     }
     if (w)
         (void)fby__sort(w, n, sizeof *w, fby__densest_first, NULL); /* as above */
-    *out = (weights){.list = w, .n = n, .slice_samples = slice_samples};
+    *out = (weights){.list = w, .n = n, .slice_samples = slice_samples, .no_memory = out->no_memory || !w};
 }
 
 /* Samples of the longest span of a key. */
@@ -150,7 +153,7 @@ static uint64_t cut_bytes(const fby__loader_source *in, uint64_t streams, uint64
 
 static uint64_t worst_live(const fby__loader_source *in, const fby__plan *plan, weights *w)
 {
-    const uint64_t total = worst_part(in, plan), largest = in->costs.largest, most = in->costs.most;
+    const uint64_t total = worst_part(in, plan, w), largest = in->costs.largest, most = in->costs.most;
     uint64_t live;
     const uint64_t streams = fby__plan_own_streams(plan);
     switch (fby__plan_shuffle(plan)) {
@@ -170,7 +173,7 @@ static uint64_t worst_live(const fby__loader_source *in, const fby__plan *plan, 
     }
     list_weights(in, plan, w);
     if (!w->list)
-        return total; /* the safe side: as if all were live at once */
+        return total;
     live = 0;
     for (uint32_t i = 0; i < w->n && room > 0; i++) {
         live += w->list[i].amount;
@@ -500,8 +503,11 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_er
     fby_status status = minimum > most ? fby__loader_refuse_budget(l, opts, most, minimum, w, err) : FBY_OK;
     if (fby__cancelled()) /* then the sums are of what is in no order */
         status = fby__cancel_check(err);
-    for (uint32_t i = 0; i < l->sources.n; i++)
+    for (uint32_t i = 0; i < l->sources.n; i++) {
+        if (w[i].no_memory) /* then they may be too much, and a refusal for that alone */
+            status = fby__fail_nomem(err, "the blocks' sizes");
         fby__free(w[i].list);
+    }
     fby__free(w);
     if (status != FBY_OK)
         return status;

@@ -293,7 +293,6 @@ static double sample_bytes(const fby__loader_source *in)
 }
 
 /* With several sources, the most that batches would take if all of their samples were of one. */
-
 uint64_t fby__loader_flight_bytes(fby_loader *l, uint32_t depth)
 {
     uint64_t most = 0;

@@ -3,6 +3,7 @@
  * 64 MiB, the account never goes beyond its limit for dense data, what the consumer holds is reported as out. And the steady
  * state allocates nothing a batch (invariant 8).
  */
+#include "support/loader_delivery.h"
 #include "support/loader_fixture.h"
 #include "support/memory_dataset.h"
 #include "support/test_seed.h"
@@ -487,8 +488,7 @@ static void the_budget_that_is_named_for_overlap_gives_it(void **state)
             fail_msg("batches of %llu, %u of them: %llu blocks were read, budget %llu minimum %llu live %llu rest %llu direct %d",
                      (unsigned long long)CASES[i].batch_size, CASES[i].depth, (unsigned long long)blocks,
                      (unsigned long long)l->memory.budget_bytes, (unsigned long long)l->memory.minimum_bytes,
-                     (unsigned long long)l->memory.live_bytes, (unsigned long long)l->memory.shares.rest_bytes,
-                     l->engine.delivery == &fby__direct_delivery);
+                     (unsigned long long)l->memory.live_bytes, (unsigned long long)l->memory.shares.rest_bytes, is_direct(l));
         fby_batch_unref(first);
         fby_loader_close(l);
     }
@@ -525,10 +525,10 @@ static void the_budget_for_overlap_is_never_more_than_what_keeps_everything(void
             const fby_report r = report_of(l);
             assert_true(r.overlap_bytes == named.overlap_bytes && r.keep_all_bytes == named.keep_all_bytes);
             assert_true(k == 0 || l->config.depth >= fby__min_u64(opts.prefetch_batches, fby__plan_batches_limit(l->plan)));
-            assert_true(k != 1 || l->engine.delivery != &fby__direct_delivery || l->memory.max_batches >= l->memory.needs.smooth);
-            assert_true(k != 2 || l->engine.delivery != &fby__direct_delivery);
-            n_direct += l->engine.delivery == &fby__direct_delivery;
-            n_smooth += k == 1 && l->engine.delivery == &fby__direct_delivery;
+            assert_true(k != 1 || !is_direct(l) || l->memory.max_batches >= l->memory.needs.smooth);
+            assert_true(k != 2 || !is_direct(l));
+            n_direct += is_direct(l);
+            n_smooth += k == 1 && is_direct(l);
             fby_loader_close(l);
         }
     }

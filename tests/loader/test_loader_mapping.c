@@ -2,6 +2,7 @@
  * Memory is mapped and unmapped while no lock is held: a call into the kernel for it walks page tables and waits for other threads' page
  * faults, and everyone who wants the lock would wait with it. The linker puts the functions here before those of the C library.
  */
+#include "support/loader_delivery.h"
 #include "support/loader_fixture.h"
 #include "support/memory_dataset.h"
 
@@ -169,7 +170,7 @@ static void batches_that_rows_go_to_directly_are_mapped_without_a_lock(void **st
         .outputs = outputs, .n_outputs = 1, .batch_size = 64, .superbatch_samples = 4000, .streams = 1, .seed = 3, .n_threads = 3};
     opts.memory_bytes = minimum_of(ds, opts) + (600u << 10);
     fby_loader *l = open_loader(ds, opts);
-    assert_true(l->engine.delivery == &fby__direct_delivery);
+    assert_true(is_direct(l));
     read_epochs(l);
     fby_loader_close(l);
     fby_dataset_close(ds);

@@ -1,0 +1,10 @@
+/* Which way rows come to batches, for tests that are about one of them. */
+#ifndef TESTS_LOADER_DELIVERY_H
+#define TESTS_LOADER_DELIVERY_H
+
+#include "loader/internal.h"
+
+/** Straight from decoding, not gathered from panels in the cache. */
+static inline bool is_direct(const fby_loader *l) { return l->engine.delivery == &fby__direct_delivery; }
+
+#endif

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pathlib
 import resource
@@ -54,6 +55,16 @@ def _private(pid: int) -> int:
     except OSError:
         return 0
     return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Private_"))
+
+
+def keep_freed_memory() -> None:
+    """glibc gives the top of its heap back when a step of training on the CPU has freed it, and takes it anew, page by page, for the next one: or not,
+    where something small lies above. Which loader is slowed down so is chance (weather: 12 % of the samples/s), so none is."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:  # of glibc alone
+        m_trim_threshold, m_mmap_threshold = -1, -3
+        mallopt(m_trim_threshold, 2**31 - 1)
+        mallopt(m_mmap_threshold, 32 << 20)  # the most that it takes
 
 
 class Meter:

@@ -35,7 +35,7 @@ from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 import forebay as fb
 import forebay.lightning
-from recipes.meter import Meter
+from recipes.meter import Meter, keep_freed_memory
 
 OURS, IN_ORDER = "forebay", "forebay-in-order"
 RECIPES = pathlib.Path(__file__).parent
@@ -538,6 +538,7 @@ def ready(recipe: Recipe, folder: pathlib.Path, scale: str | None) -> None:
 def prepare(recipe: Recipe, argv: list[str] | None) -> tuple[argparse.Namespace, pathlib.Path, list[str]]:
     """The arguments, the folder with the data, which loaders."""
     args = arguments(recipe).parse_args(argv)
+    keep_freed_memory()
     if args.torch_threads:
         torch.set_num_threads(args.torch_threads)
     for name in ("lightning.pytorch", "lightning.fabric"):

@@ -58,13 +58,13 @@ def _private(pid: int) -> int:
 
 
 def keep_freed_memory() -> None:
-    """glibc gives the top of its heap back when a step of training on the CPU has freed it, and takes it anew, page by page, for the next one: or not,
-    where something small lies above. Which loader is slowed down so is chance (weather: 12 % of the samples/s), so none is."""
+    """Has glibc keep what a step of training on the CPU frees. By itself it gives large pieces back and takes them anew, page by page, for the next step
+    (half of hydrology's training), and so with the top of its heap, where nothing small lies above: which loader that slows down is chance."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:  # of glibc alone
-        m_trim_threshold, m_mmap_threshold = -1, -3
+        m_trim_threshold, m_mmap_max = -1, -4
         mallopt(m_trim_threshold, 2**31 - 1)
-        mallopt(m_mmap_threshold, 32 << 20)  # the most that it takes
+        mallopt(m_mmap_max, 0)  # large ones lie on the heap, too
 
 
 class Meter:

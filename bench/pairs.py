@@ -2,7 +2,7 @@
 
     bench/pairs.py OLD NEW [--pairs 15] [--seconds 2] [CASE …]       OLD and NEW: checkouts in which `make python` has run
 
-Each checkout runs its own bench/*_rivals.py with its own .venv, over the same data; a pair is one run of each, the order changes from pair to
+Each checkout runs its own bench/*_rivals.py, or bench_decode, with its own .venv, over the same data; a pair is one run of each, the order changes from pair to
 pair. The interval holds the median of ratios new / old with 95 % (order statistics). Passes where the median is at least 0.97 and the
 interval lies above 0.94.
 """
@@ -36,7 +36,7 @@ import subprocess, sys
 sys.path.insert(0, sys.argv[1])
 import common
 (program,) = common.build_c("bench_decode")
-print(common.keyed(subprocess.run([str(program), sys.argv[2]], capture_output=True, text=True, check=True).stdout)["Mvalues_per_s_median"] * 1e6)
+print(common.keyed(subprocess.run([str(program), sys.argv[2]], stdout=subprocess.PIPE, text=True, check=True).stdout)["Mvalues_per_s_median"] * 1e6)
 """
 
 
@@ -57,7 +57,7 @@ def decoded(name):
 def opened(until, cached=False):
     """The index cache is a checkout's own: in one folder each build would replace what the other has just written."""
     folder = make_data.small()
-    return lambda tree, seconds: ["-c", OPEN, str(folder), until, str(common.scratch() / f"index-{tree.name}") if cached else ""]
+    return lambda tree, seconds: ["-c", OPEN, str(folder), until, str(tree / ".demo" / "index") if cached else ""]
 
 
 def cases():

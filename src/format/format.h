@@ -222,7 +222,10 @@ struct fby__format_ops {
     const char *group,
         *groups; /* one of its groups, and several, in words; NULL: the files have none, and these are how the reader cuts them */
 
-    /** How sure is the format that this file is its own? 0 = it is not. head and tail: up to 16 bytes of the file's ends. */
+    /**
+     * How sure is the format that this file is its own? 0 = it is not. head and tail: up to 16 bytes of the file's ends; the tail is read,
+     * and else empty, where no format bids for the head.
+     */
     int (*bid)(fby__bytes head, fby__bytes tail);
 
     /** NULL, or: asked when no format bids. Is the file its own after all? (HDF5 behind a user block.) A failing read is a no. */

@@ -348,9 +348,10 @@ void fby_loader_close(fby_loader *l)
         l->engine.delivery->fini(l);
     fby__chunk_store_destroy(l->engine.store);
     pthread_mutex_lock(&l->schedule.lock); /* a loader that joins it asks what it has (shared.c) */
-    fby__cache_destroy(l->schedule.cache);
+    fby__cache *cache = l->schedule.cache;
     l->schedule.cache = NULL;
     pthread_mutex_unlock(&l->schedule.lock);
+    fby__cache_destroy(cache);
     fby__shared_leave(l);
     fby__file_close_all(l->schedule.closing);
     for (int i = 0; l->engine.workers && i < l->config.n_threads; i++) {

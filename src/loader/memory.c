@@ -69,12 +69,11 @@ struct fby__weights {
     fby__density *list; /* bytes; owned; NULL: not listed yet, or out of memory */
     uint32_t n;
     uint64_t slice_samples; /* of the plan that they were listed for */
-    bool no_memory;         /* for a sum of this source: what was returned is too much */
 };
 typedef struct fby__weights weights;
 
 /* All blocks of the part with the most bytes, or all its spans; without parts, of everything. */
-static uint64_t worst_part(const fby__loader_source *in, const fby__plan *plan, weights *w)
+static uint64_t worst_part(fby__loader_source *in, const fby__plan *plan)
 {
     uint32_t n_units = 0, most = fby__plan_part_units(plan), n_spans;
     const fby__plan_span *spans = fby__plan_spans(plan, &n_spans);
@@ -82,7 +81,7 @@ static uint64_t worst_part(const fby__loader_source *in, const fby__plan *plan, 
     if (fby__plan_parts(plan) <= 1)
         return in->costs.bytes;
     if (!(units = fby__calloc(spans ? n_spans : in->n_blocks, sizeof *units))) {
-        w->no_memory = true;
+        in->no_memory = true;
         return in->costs.bytes;
     }
     for (uint32_t i = 0; i < n_spans; i++) { /* those of a key side by side */
@@ -100,7 +99,7 @@ static uint64_t worst_part(const fby__loader_source *in, const fby__plan *plan, 
     return worst;
 }
 
-static void list_weights(const fby__loader_source *in, const fby__plan *plan, weights *out)
+static void list_weights(fby__loader_source *in, const fby__plan *plan, weights *out)
 {
     uint32_t n = 0, n_spans;
     const uint64_t slice_samples = fby__plan_slice_samples(plan);
@@ -121,7 +120,8 @@ static void list_weights(const fby__loader_source *in, const fby__plan *plan, we
     }
     if (w)
         (void)fby__sort(w, n, sizeof *w, fby__densest_first, NULL); /* as above */
-    *out = (weights){.list = w, .n = n, .slice_samples = slice_samples, .no_memory = out->no_memory || !w};
+    in->no_memory |= !w;
+    *out = (weights){.list = w, .n = n, .slice_samples = slice_samples};
 }
 
 /* Samples of the longest span of a key. */
@@ -151,9 +151,9 @@ static uint64_t cut_bytes(const fby__loader_source *in, uint64_t streams, uint64
     return in->n_variable ? streams * largest : fby__min_u64(streams * largest, parts);
 }
 
-static uint64_t worst_live(const fby__loader_source *in, const fby__plan *plan, weights *w)
+static uint64_t worst_live(fby__loader_source *in, const fby__plan *plan, weights *w)
 {
-    const uint64_t total = worst_part(in, plan, w), largest = in->costs.largest, most = in->costs.most;
+    const uint64_t total = worst_part(in, plan), largest = in->costs.largest, most = in->costs.most;
     uint64_t live;
     const uint64_t streams = fby__plan_own_streams(plan);
     switch (fby__plan_shuffle(plan)) {
@@ -504,7 +504,7 @@ fby_status fby__loader_budget(fby_loader *l, const fby_loader_opts *opts, fby_er
     if (fby__cancelled()) /* then the sums are of what is in no order */
         status = fby__cancel_check(err);
     for (uint32_t i = 0; i < l->sources.n; i++) {
-        if (w[i].no_memory) /* then they may be too much, and a refusal for that alone */
+        if (l->sources.at[i].no_memory)
             status = fby__fail_nomem(err, "the blocks' sizes");
         fby__free(w[i].list);
     }

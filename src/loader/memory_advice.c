@@ -22,8 +22,10 @@ static uint64_t trial_minimum(trial *t, uint64_t samples)
 {
     fby_loader *l = t->l;
     fby__plan *own = l->plan;
-    if (fby__cancelled() || fby__loader_plan(l, &t->opts, samples, &l->plan, NULL) != FBY_OK) {
+    const fby_status status = fby__cancelled() ? FBY_E_CANCELLED : fby__loader_plan(l, &t->opts, samples, &l->plan, NULL);
+    if (status != FBY_OK) {
         l->plan = own;
+        l->sources.at[0].no_memory |= status == FBY_E_NOMEM;
         return UINT64_MAX;
     }
     for (uint32_t i = 0; i < l->sources.n; i++)

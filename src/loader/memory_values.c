@@ -37,7 +37,7 @@ static uint64_t block_rows(const fby__loader_source *in, uint32_t b)
 }
 
 /* Rows of a sample in the mean, in the densest superbatch that could come. */
-static double densest_mean(const fby__loader_source *in)
+static double densest_mean(fby__loader_source *in)
 {
     fby__density *d = fby__calloc(in->n_blocks, sizeof *d);
     uint64_t most = 0, rows = 0, samples = 0;
@@ -47,8 +47,10 @@ static double densest_mean(const fby__loader_source *in)
             d[n++] = (fby__density){fby__max_u64(in->cost[b].least, 1), block_rows(in, b)};
         most = fby__max_u64(most, in->cost[b].most);
     }
-    if (!d)
-        return (double)fby_samples_max_rows(in->samples);       /* the safe side */
+    if (!d) {
+        in->no_memory = true;
+        return (double)fby_samples_max_rows(in->samples);
+    }
     (void)fby__sort(d, n, sizeof *d, fby__densest_first, NULL); /* cancelled: fby__loader_budget asks */
     const uint64_t all = fby_samples_count(in->samples);
     uint64_t room = fby__plan_own_streams(in->loader->plan);

@@ -112,13 +112,18 @@ static void offer_ready(void *loader, fby__cache_entry *e)
         fby__shared_offer_locked(&l->engine, e);
 }
 
-/* What a loader has decoded before there was another. Under g_siblings.lock: it does not leave meanwhile, but it may be closing. */
+/*
+ * What a loader has decoded before there was another. Under g_siblings.lock: it does not leave meanwhile, but it may be closing. Its account
+ * has paid for the bodies; the thread may be within another's.
+ */
 static void offer_all(fby_loader *l)
 {
+    fby__allowance *before = fby__alloc_within(NULL);
     pthread_mutex_lock(&l->schedule.lock);
     if (l->schedule.cache)
         fby__cache_each(l->schedule.cache, offer_ready, l);
     pthread_mutex_unlock(&l->schedule.lock);
+    (void)fby__alloc_within(before);
 }
 
 fby_status fby__shared_join(fby_loader *l, fby_error *err)
@@ -204,7 +209,7 @@ void fby__shared_offer_locked(fby__loader_engine *engine, fby__cache_entry *e)
     const uint32_t n = s->n_panels;
     fby__shared *body = fby__calloc(1, sizeof *body + n * (sizeof *p->panels + sizeof *p->overflow));
     if (!body)
-        return; /* it stays the entry's own */
+        return; /* it stays the entry's own: another loader decodes the block again */
     fby__panel *panels = (fby__panel *)(void *)(body + 1);
     fby__slab *overflow = (fby__slab *)(void *)(panels + n);
     memcpy(panels, p->panels, n * sizeof *panels);

@@ -13,8 +13,8 @@
  * A function takes the part that it needs, or two. It takes the loader where it drives several: what the program calls, steps of opening and
  * closing, the pump, a batch on its way, and sums over all that a budget has to hold.
  *
- * Lock order: schedule.lock before the pool's, the account's and queue.lock (docs/concurrency.md draws it). Under it nothing is called back
- * and no memory is mapped: fby__schedule_unlock does what had to wait.
+ * Lock order: g_siblings.lock (shared.c) before schedule.lock, that before the pool's, the account's and queue.lock (docs/concurrency.md draws
+ * it). Under schedule.lock nothing is called back and no memory is mapped: fby__schedule_unlock does what had to wait.
  */
 #ifndef FBY_LOADER_STATE_H
 #define FBY_LOADER_STATE_H
@@ -321,6 +321,7 @@ struct fby__loader_source {
     uint64_t reserved_bytes;                      /* of a worker's scratch, for all sources of its format: of the first of them alone */
     uint32_t scratch_of;                          /* the first source of its format */
     double listed_sample_bytes;                   /* lists and strings of a sample, on average; 0 = nobody asked */
+    bool no_memory;                               /* for a sum of what it takes, which then is too much: opening fails */
     double densest_rows;                          /* of a sample, in the mean of the densest superbatch; 0 = nobody asked */
     fby__source_mixing mixing;                    /* how epoch 0 mixes */
     _Atomic uint64_t bytes_read, handed, wait_ns; /* samples that were handed out; relaxed */

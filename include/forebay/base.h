@@ -193,7 +193,8 @@ typedef struct fby_cancel fby_cancel;
 
 /** A new token, owned by the caller: fby_cancel_destroy(). NULL when there is no memory. Since: 0.2 */
 FBY_API fby_cancel *fby_cancel_create(void);
-FBY_API void fby_cancel_destroy(fby_cancel *cancel); /* NULL is fine; no thread uses it any more */
+/** NULL is fine; no thread uses it any more. Since: 0.2 */
+FBY_API void fby_cancel_destroy(fby_cancel *cancel);
 
 /** Stop the calls that run under it, now and later. Threads: any, and signal handlers. Since: 0.2 */
 FBY_API void fby_cancel_set(fby_cancel *cancel);

@@ -8,7 +8,7 @@
  *
  *   reader   what the reads of one owner share: data set, columns, panels, pool, engine, account
  *   read     rows of one block on their way; used again and again
- *   sink     where they go: three functions
+ *   sink     where they go: asked for room, and told when rows are there (fby__sink)
  *
  *   1. A read belongs to one thread at a time, but for its tasks, which fill disjoint panels, rows or columns.
  *   2. done() is called exactly once for each begin(), on a thread of the pool, or on the thread that began, without a pool or where beginning

@@ -64,14 +64,6 @@ static uint64_t span_bytes(const fby__loader_source *in, const fby__plan_span *s
     return bytes + bytes / 8 + (in->has_firsts ? 2 : 1) * fby__slab_class_bytes(1) + fby__load_entry_bytes(&in->loader->outputs);
 }
 
-/* What phases of a source are made of, the densest first: the blocks that have samples, their slices, or spans of keys. */
-struct fby__weights {
-    fby__density *list; /* bytes; owned; NULL: not listed yet, or out of memory */
-    uint32_t n;
-    uint64_t slice_samples; /* of the plan that they were listed for */
-};
-typedef struct fby__weights weights;
-
 /* All blocks of the part with the most bytes, or all its spans; without parts, of everything. */
 static uint64_t worst_part(fby__loader_source *in, const fby__plan *plan)
 {
@@ -98,6 +90,14 @@ static uint64_t worst_part(fby__loader_source *in, const fby__plan *plan)
     fby__free(units);
     return worst;
 }
+
+/* What phases of a source are made of, the densest first: the blocks that have samples, their slices, or spans of keys. */
+struct fby__weights {
+    fby__density *list; /* bytes; owned; NULL: not listed yet, or out of memory */
+    uint32_t n;
+    uint64_t slice_samples; /* of the plan that they were listed for */
+};
+typedef struct fby__weights weights;
 
 static void list_weights(fby__loader_source *in, const fby__plan *plan, weights *out)
 {

@@ -160,14 +160,13 @@ fby_status fby__fetch_plan(fby__read *read, size_t *out_n, fby_error *err)
         all += read->requests[i].n;
         total += i >= n_merged ? read->requests[i].n : 0;
     }
-    if (r->trace)
-        fby__trace_count(r->trace, FBY__COUNT_BYTES_READ, all);
-    if (r->bytes_read)
-        atomic_fetch_add_explicit(r->bytes_read, all, memory_order_relaxed);
+    const bool needs_buffer = !mapped && total > 0;
+    if (needs_buffer)
+        FBY__TRY(get_buffer(read, total, err));
+    read->bytes = all;
     *out_n = n_requests;
-    if (mapped || total == 0)
+    if (!needs_buffer)
         return FBY_OK;
-    FBY__TRY(get_buffer(read, total, err));
     uint8_t *at = read->io.data;
     for (size_t i = n_merged; i < n_requests; i++) {
         read->requests[i].dst = at;

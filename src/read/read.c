@@ -140,6 +140,17 @@ uint32_t fby__read_segments(const fby__table *table, const fby__block *block, ui
 
 /* ---- the end ---- */
 
+/* With the block, so that the two counts can be compared while other reads are under way. */
+static void count_bytes(fby__read *read)
+{
+    const fby__reader *r = read->reader;
+    if (r->trace)
+        fby__trace_count(r->trace, FBY__COUNT_BYTES_READ, read->bytes);
+    if (r->bytes_read)
+        atomic_fetch_add_explicit(r->bytes_read, read->bytes, memory_order_relaxed);
+    read->bytes = 0;
+}
+
 static void finish(fby__read *read, int worker)
 {
     const bool failed = atomic_load_explicit(&read->failed, memory_order_relaxed) != FBY__READ_GOES_ON; /* ordered by `pending` */
@@ -153,6 +164,7 @@ static void finish(fby__read *read, int worker)
     const int first = read->reader->n_helpers ? 0 : worker, last = read->reader->n_helpers ? read->reader->n_workers - 1 : worker;
     for (int i = first; !read->reader->asks_sink && i <= last; i++) /* ordered by `pending` */
         settle(read->reader, i);
+    count_bytes(read);
     const fby_error error = read->error; /* done() may begin the read again, or free it */
     read->sink->done(read, failed ? &error : NULL);
 }

@@ -165,6 +165,7 @@ struct fby__read {
     fby__io_request *requests;  /* cap_requests */
     size_t cap_ranges, cap_requests;
     fby__io_batch batch;
+    uint64_t bytes; /* of the requests */
     fby__read_task *tasks;
     uint32_t n_tasks;
     _Atomic uint32_t next_task; /* relaxed: the next to be begun */

@@ -8,8 +8,8 @@
  *   loader.c    open, close; sources.c  the data sets that samples come from
  *   schedule.c  the pump: which block to load, in schedule order; schedule_batches.c  batches under construction;
  *               schedule_epoch.c  epochs begin and end; schedule_room.c  where memory is short
- *   load.c      one block: read, published; the delivery of rows by gathering
- *   thin.c      blocks of whose rows few are needed
+ *   load.c      one block: jobs that read it; load_done.c  it is there, or is loaded once more
+ *   panels.c    blocks that stay in the cache, and the delivery of rows by gathering; thin.c  those of whose rows few are needed
  *   shared.c    decoded blocks that several loaders over one data set hold
  *   direct.c    rows that go to their batches as soon as they are decoded
  *   assemble.c  one batch: gather the pieces whose phases are ready
@@ -196,18 +196,22 @@ fby_status fby__load_jobs_create(fby_loader *l, fby_error *err);
 void fby__load_jobs_destroy(fby_loader *l);
 void fby__load_start(fby__task *task, int worker);
 void fby__load_start_apart(fby__task *task, int opener);
+/** Nothing is under way: scratch and buffers beyond what is reserved for them are given back. True: there were any. */
+bool fby__load_shrink_locked(fby_loader *l);
+/* load_done.c */
 /** By how much a panel with that capacity is larger than metadata says of its block. */
 size_t fby__loader_outgrown_bytes(const fby__loader_source *in, uint32_t block, uint32_t panel, uint64_t capacity);
+/** The end of a job: its entry is ready, or failed. */
+void fby__load_publish(fby__load_job *job, const fby_error *why);
+/** That, as fby__sink.done. */
+void fby__load_done(fby__read *read, const fby_error *why);
+/* panels.c */
 /** Place a panel at *at, which moves on. */
 void fby__load_place(const fby__load_job *job, uint32_t panel, uint8_t **at);
 /** As fby__sink.place: in memory of its own. */
 fby__grant fby__load_grow(fby__read *read, uint32_t panel, uint64_t capacity, fby_error *err);
-/** The end of a job: its entry is ready, or failed. */
-void fby__load_publish(fby__load_job *job, const fby_error *why);
 /** A sink's `room`: at the expense of what is needed later. */
 bool fby__load_room(fby__read *read, size_t bytes);
-/** Nothing is under way: scratch and buffers beyond what is reserved for them are given back. True: there were any. */
-bool fby__load_shrink_locked(fby_loader *l);
 extern const fby__delivery fby__gathered_delivery;
 extern const fby__delivery *const fby__preferred_delivery;
 /* direct.c */

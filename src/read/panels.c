@@ -1,4 +1,4 @@
-/* Blocks as panels: which columns of the file fill them, how the work is cut, decoding with what follows it. */
+/* Blocks as panels: tasks fill them. How the work is cut, decoding, and what follows it while the rows are in the cache. */
 #include "read/read_internal.h"
 
 #include "base/checked.h"
@@ -9,25 +9,6 @@
 #define SPLIT_BYTES (4u << 20) /* decoded: below it one task decodes a block */
 #define SPLIT_ROWS 65536u      /* a row segment is no shorter: a page is decompressed once by each segment it touches */
 #define TILE_COLUMNS 16u       /* decoders interleave this many columns at a time */
-
-/* ---- which columns ---- */
-
-static fby_status choose(fby__read *read, fby_error *err)
-{
-    const fby__reader *r = read->reader;
-    const uint32_t file = fby__dataset_block(r->ds, read->block)->file;
-    fby__leaf_source *sources;
-    uint32_t n = 0;
-    for (uint32_t c = 0; c < r->n_columns; c++) {
-        fby__dataset_file_column(r->ds, file, &r->columns[c], &read->origins[c]);
-        read->source_of[c] = read->origins[c].origin == FBY__ORIGIN_LEAF ? n++ : UINT32_MAX;
-    }
-    FBY__TRY(fby__read_want(read, n, &sources, err));
-    for (uint32_t c = 0; c < r->n_columns; c++)
-        if (read->source_of[c] != UINT32_MAX)
-            sources[read->source_of[c]] = (fby__leaf_source){.leaf = read->origins[c].leaf};
-    return FBY_OK;
-}
 
 /* ---- cutting ---- */
 
@@ -296,4 +277,4 @@ static const char *name(const fby__read_task *task)
 
 const char *fby__read_panel_name(const fby__reader *r, uint32_t panel) { return r->columns[r->panels[panel].column[0]].path; }
 
-const fby__read_shape fby__read_panels = {choose, most_tasks, cut, decode, name};
+const fby__read_shape fby__read_panels = {fby__panel_choose, most_tasks, cut, decode, name};

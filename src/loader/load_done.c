@@ -1,0 +1,94 @@
+/* A block was read: what became of it, and what was learnt. Its batches may begin, or it is loaded once more. */
+#include "loader/internal.h"
+
+#include "base/alloc.h"
+#include "base/checked.h"
+
+size_t fby__loader_outgrown_bytes(const fby__loader_source *in, uint32_t block, uint32_t panel, uint64_t capacity)
+{
+    const fby__read_panel *p = &in->panels[panel];
+    const uint64_t known = p->variable == UINT32_MAX ? capacity : in->capacity[(size_t)block * in->n_variable + p->variable];
+    size_t before = 0, after = 0; /* what fits in memory was checked when the loader was opened, and when the panel was placed */
+    (void)fby__panel_bytes(&p->layout, 0, known, &before, NULL);
+    (void)fby__panel_bytes(&p->layout, 0, capacity, &after, NULL);
+    return after - fby__min_u64(after, before);
+}
+
+/* What the panels of a block took, or would have. True: it is more than was known. */
+static bool learn_locked(fby__loader_source *in, const fby__cache_entry *e)
+{
+    const uint32_t block = fby__block_in(in, e);
+    bool more = false;
+    size_t beyond = 0;
+    for (uint32_t i = 0; i < in->n_panels; i++) {
+        const uint64_t capacity = e->data.panels[i].capacity;
+        if (capacity <= fby__loader_capacity(in, block, &in->panels[i]))
+            continue;
+        fby__progress_of(in)->outgrown[(size_t)block * in->n_variable + in->panels[i].variable] = capacity;
+        more = true;
+    }
+    for (uint32_t i = 0; more && i < in->n_panels; i++)
+        beyond += fby__loader_outgrown_bytes(in, block, i, e->data.panels[i].capacity);
+    const double a_row = (double)beyond / (double)(e->hi - e->lo);
+    if (more && a_row > atomic_load_explicit(&in->grown_row_bytes, memory_order_relaxed))
+        atomic_store_explicit(&in->grown_row_bytes, a_row, memory_order_relaxed); /* only a refusal's figure depends on it */
+    in->loader->schedule.over.outgrew |= more;
+    return more;
+}
+
+/*
+ * A block that has failed for want of room: is it to be loaded once more? Where panels were too small, with room for what is known now; where
+ * scratch or the buffer had no room, in less company.
+ */
+static bool goes_on_locked(const fby__load_job *job)
+{
+    uint8_t *company = &fby__progress_of(job->in)->company[fby__block_in(job->in, job->entry)];
+    if (!job->read.lacks_room)
+        return false;
+    if (learn_locked(job->in, job->entry))
+        return true;
+    if (job->company == FBY__WITH_NOTHING_ELSE)
+        return false;
+    if (*company <= job->company) /* else another part of the block, which was loaded beside this one, has moved it on */
+        *company = (uint8_t)(job->company + 1);
+    return true;
+}
+
+void fby__load_publish(fby__load_job *job, const fby_error *why)
+{
+    fby_loader *l = job->loader;
+    fby__cache_entry *e = job->entry;
+    fby_error *error = why ? fby__malloc(sizeof *error) : NULL;
+    if (error) {
+        *error = *why;
+        (void)fby__source_error(job->in, error->code, error); /* which is what it returns */
+    }
+    if (job->read.mapped)
+        e->data.mapped = job->read.mapped;
+    job->read.mapped = NULL;
+    pthread_mutex_lock(&l->schedule.lock);
+    const bool put_back = why && goes_on_locked(job);
+    e->state = why ? FBY__ENTRY_FAILED : FBY__ENTRY_READY;
+    e->error = put_back ? NULL : error;
+    fby__trace_count(&l->engine.trace, FBY__COUNT_BLOCKS_READ, 1);
+    if (!why) {
+        (void)learn_locked(job->in, e); /* whether it was more */
+        fby__shared_offer_locked(&l->engine, e);
+    }
+    l->schedule.by_itself = false;
+    if (put_back)
+        fby__loader_put_back_locked(&l->schedule, e);
+    else
+        fby__loader_entry_done_locked(&l->schedule, e);
+    fby__source_progress *progress = fby__progress_of(job->in);
+    job->next_free = progress->free_jobs;
+    progress->free_jobs = job;
+    l->schedule.n_loads--;
+    fby__loader_busy_done_locked(&l->schedule);
+    fby__loader_pump_locked(l);
+    fby__schedule_unlock(l);
+    if (put_back)
+        fby__free(error);
+}
+
+void fby__load_done(fby__read *read, const fby_error *why) { fby__load_publish(fby__load_job_of(read), why); }

@@ -47,7 +47,7 @@ PYTHON_TIERS = [
     ["_compare", "_options", "_race"],
     ["_class_map", "_files", "_report", "_schema", "_sequences", "_sources", "_state", "_torch_memory", "_trace", "_transform", "_values", "_write"],
     ["_batch", "_contents", "_make_encode", "_make_lookup", "_make_sample", "_make_select"],
-    ["_device", "_outputs", "_step"],
+    ["_device", "_outputs", "_pytrees", "_step"],
     ["_hints", "_output_rows", "_read"],
     ["_delivery"],
     ["_loader"],

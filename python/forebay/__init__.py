@@ -57,6 +57,7 @@ from ._make_columns import expr, group_channels, ngram_vocabulary, ngrams
 from ._mix import Mix, mix
 from ._outputs import Column, Index, Literal, col, is_repeat, lit, n_rows, row_index, sample_index, segment_ids, source
 from ._pipeline import Pipeline, pipeline
+from ._pytrees import register as _register_pytrees
 from ._samples import Samples
 from ._schema import Field, Schema
 from ._sequences import Bytes, Padded, Ragged, Strings
@@ -181,3 +182,4 @@ def __dir__() -> list[str]:
 
 
 _start_log()
+_register_pytrees()

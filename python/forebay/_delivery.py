@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 from . import _trace
 from ._batch import Batch
 from ._output_rows import names_of
-from ._sequences import Bytes, Padded, Ragged, Strings, register
+from ._pytrees import register
+from ._sequences import Bytes, Padded, Ragged, Strings
+
 
 class OutputInfo(NamedTuple):
     """One output as it is delivered.
@@ -80,6 +82,7 @@ def configuration(infos: dict[str, OutputInfo], rows: dict[str, Any], schema: An
             if wrapper is not None:
                 dtypes.append(numpy_dtype("bool" if info.padded == "mask" else "int64"))
     convert, exchange = _converter(framework)
+    register()  # with what was imported after forebay
     runs, enter = _trace.profiler() or (None, None)
     return {
         "framework": framework, "convert": convert, "exchange": exchange, "dtypes": tuple(dtypes), "names": tuple(infos), "wrappers": tuple(wrappers),
@@ -104,7 +107,6 @@ def _converter(framework: str) -> tuple[Any, Any]:
             from torch.utils.dlpack import from_dlpack
         except ImportError as error:
             raise ImportError(f"framework='torch' needs torch: {error}") from error
-        register("torch", Batch)
         return from_dlpack, getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
     if framework == "numpy":
         try:

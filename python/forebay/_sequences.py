@@ -1,13 +1,14 @@
 """Samples of different lengths in a batch: packed (Ragged, Strings, Bytes) and padded to one length (Padded).
 
 All of them are sequences of samples: ``len()`` is the number of samples, and they can be indexed, sliced and iterated. They hold tensors of the
-batch's framework (torch, NumPy, JAX or :class:`forebay.Tensor`), move with ``.to()`` and ``.pin_memory()`` as tensors do, and are pytrees of
-torch and JAX once :func:`register` has been called.
+batch's framework (torch, NumPy, JAX or :class:`forebay.Tensor`). Those of torch and JAX move with ``.to()``, and those of torch with
+``.pin_memory()``. All are pytrees of torch and JAX: _pytrees.py.
 """
 
 from __future__ import annotations
 
 import array
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -69,26 +70,45 @@ def texts(values: list[bytes]) -> list[str] | list[bytes]:
         return values
 
 
+def _is_torch(tensor: Any) -> bool:
+    return hasattr(tensor, "detach")
+
+
+def _is_jax(tensor: Any) -> bool:
+    return type(tensor).__module__.partition(".")[0] in ("jax", "jaxlib")
+
+
 class _Library:
     """The few functions of an array library that are needed here, under one name each."""
 
     def __init__(self, values: Any) -> None:
-        if hasattr(values, "detach"):
+        if _is_torch(values):
             import torch
 
             self.arange = lambda n: torch.arange(n, device=values.device)
             self.full = lambda shape, value: torch.full(shape, value, dtype=values.dtype, device=values.device)
-            self.where, self.array = torch.where, lambda tensor: tensor
-        elif type(values).__module__.partition(".")[0] in ("jax", "jaxlib"):
+            self.where, self.array, self.concatenate = torch.where, lambda tensor: tensor, torch.cat
+        elif _is_jax(values):
             import jax.numpy as jnp
 
-            self.arange, self.where, self.array = jnp.arange, jnp.where, jnp.asarray
+            self.arange, self.where, self.array, self.concatenate = jnp.arange, jnp.where, jnp.asarray, jnp.concatenate
             self.full = lambda shape, value: jnp.full(shape, value, dtype=values.dtype)
         else:
             import numpy as np
 
-            self.arange, self.where, self.array = np.arange, np.where, np.asarray
+            self.arange, self.where, self.array, self.concatenate = np.arange, np.where, np.asarray, np.concatenate
             self.full = lambda shape, value: np.full(shape, value, dtype=self.array(values).dtype)
+
+
+def _moved(tensor: Any, args: tuple, options: dict[str, Any]) -> Any:
+    if _is_torch(tensor):
+        return tensor.to(*args, **options)
+    if _is_jax(tensor):
+        import jax
+
+        return jax.device_put(tensor, *args, **options)
+    kind = f"{type(tensor).__module__}.{type(tensor).__qualname__}"
+    raise TypeError(f"{kind} stays in the memory of the CPU: tensors of framework='torch' and of forebay.jax have .to()")
 
 
 class _Samples:
@@ -108,16 +128,23 @@ class _Samples:
         first, second = self._parts()
         return self._with(function(first), function(second))
 
-    def to(self, *args: Any, **kwargs: Any) -> Any:
-        """Move both tensors to another device, as ``torch.Tensor.to``. A dtype changes the values only."""
+    def to(self, *args: Any, **options: Any) -> Any:
+        """Move both tensors to another device, as ``torch.Tensor.to`` and ``jax.device_put`` do. A dtype changes the values only.
+
+        Raises
+        ------
+        TypeError
+            For NumPy's arrays and :class:`forebay.Tensor`, which stay in the memory of the CPU.
+        """
         first, second = self._parts()
-        moved = first.to(*args, **kwargs)
-        device = getattr(moved, "device", None)
-        return self._with(moved, second.to(device, non_blocking=kwargs.get("non_blocking", False)) if device is not None else second)
+        moved = _moved(first, args, options)
+        if _is_jax(second):
+            return self._with(moved, _moved(second, args, options))
+        return self._with(moved, second.to(moved.device, non_blocking=options.get("non_blocking", False)))
 
     def pin_memory(self, *args: Any) -> Any:
-        """Copy both tensors to pinned memory, as ``torch.Tensor.pin_memory``."""
-        return self.map(lambda tensor: tensor.pin_memory(*args))
+        """Copy both tensors to pinned memory, as ``torch.Tensor.pin_memory``. Others than torch's stay as they are, as a DataLoader leaves them."""
+        return self.map(lambda tensor: tensor.pin_memory(*args) if _is_torch(tensor) else tensor)
 
     def _index(self, i: Any) -> int:
         n = len(self)
@@ -224,7 +251,9 @@ class Ragged(_Samples):
         return Padded(library.where(mask.reshape(mask.shape + (1,) * (len(values.shape) - 1)), values[rows], filled), mask)
 
     def to_nested(self) -> Any:
-        """A ``torch.nested`` tensor of jagged layout over the same memory; for torch tensors only."""
+        """A ``torch.nested`` tensor of jagged layout over the same memory; for torch tensors only (TypeError)."""
+        if not _is_torch(self.values):
+            raise TypeError(f"to_nested() makes a tensor of torch, and these are of {type(self.values).__module__.partition('.')[0]}: take framework='torch'")
         import torch
 
         return torch.nested.nested_tensor_from_jagged(self.values, self.offsets)
@@ -351,44 +380,27 @@ class Padded(_Samples):
             return (_rows(values, at, n) for at, n in enumerate(lengths))
         return (rows[:n] for rows, n in zip(values, lengths, strict=True))
 
+    @property
+    def offsets(self) -> Any:
+        """Where each sample begins among the real rows of all, as in :meth:`to_ragged`: int64, shape (B + 1,)."""
+        lengths = _indexable(self.lengths)
+        if isinstance(lengths, memoryview):
+            return _numbers([0, *itertools.accumulate(lengths)])
+        return _Library(lengths).concatenate((lengths[:0].sum()[None], lengths.cumsum(0)))
+
+    def to_ragged(self) -> Ragged:
+        """The real rows of all samples, one after the other: values (sum of lengths, …) and offsets (B + 1,)."""
+        library = _Library(self.values)
+        return Ragged(library.array(self.values)[library.array(self.mask)], library.array(self.offsets))
+
+    def to_padded(self, length: int | None = None, pad: Any = 0) -> "Padded":
+        """Pad the samples to another length, or with another value, as :meth:`Ragged.to_padded`."""
+        return self.to_ragged().to_padded(length, pad)
+
+    def to_nested(self) -> Any:
+        """A ``torch.nested`` tensor of jagged layout with the real rows; for torch tensors only."""
+        return self.to_ragged().to_nested()
+
     def to_list(self) -> list[list]:
         """The real rows of each sample as lists of numbers."""
         return [rows[:n] for rows, n in zip(self.values.tolist(), self.lengths.tolist(), strict=True)]
-
-
-_KINDS = (Ragged, Strings, Bytes, Padded)
-_registered: set[str] = set()
-
-
-def _flatten(samples: Any) -> tuple[list[Any], bool]:
-    """The two tensors, and whether the second holds lengths: what is needed to make the samples again."""
-    return list(samples._parts()), isinstance(samples, Padded) and samples._mask is None
-
-
-def _unflattener(kind: type) -> Callable[[Any, bool], Any]:
-    def unflatten(tensors: Any, has_lengths: bool) -> Any:
-        first, second = tensors
-        return Padded.with_lengths(first, second) if has_lengths else kind(first, second)
-
-    return unflatten
-
-
-def register(framework: str, batch: type) -> None:
-    """Register packed and padded samples, and `batch` (a dict), as pytrees of "torch" or "jax", which must be imported. Later calls do nothing."""
-    if framework in _registered:
-        return
-    _registered.add(framework)
-    if framework == "torch":
-        from torch.utils import _pytree
-
-        node = _pytree.register_pytree_node
-        node(batch, lambda b: (list(b.values()), list(b)), lambda values, names: batch(zip(names, values)), serialized_type_name="forebay.Batch")
-        for kind in _KINDS:
-            unflatten = _unflattener(kind)
-            node(kind, _flatten, unflatten, serialized_type_name=f"forebay.{kind.__name__}")
-    else:
-        from jax import tree_util
-
-        for kind in _KINDS:
-            unflatten = _unflattener(kind)
-            tree_util.register_pytree_node(kind, _flatten, lambda has_lengths, tensors, make=unflatten: make(tensors, has_lengths))

@@ -23,13 +23,13 @@ except ImportError as _error:
     raise ImportError(f"forebay.jax needs JAX: {_error}. Install jax, or use forebay.numpy") from _error
 
 from . import _forebay, _transform
-from ._batch import Batch as _Batch
 from ._forwarding import Forwarding as _Forwarding
-from ._sequences import Padded, Ragged, register as _register
+from ._pytrees import register as _register
+from ._sequences import Padded, Ragged
 
 __all__ = ["Loader"]
 
-_register("jax", _Batch)
+_register()
 
 _NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
 

@@ -55,5 +55,5 @@ def packed_recordings(path):
 
 
 def packed_outputs(ds):
-    """mel: values (ΣL, 1, mels, frames); slot (ΣL): each segment's place in the batch; label (B), file (B)."""
-    return {"mel": _mel(ds), "slot": fb.segment_ids(), "label": fb.col("labels").first(), "file": fb.sample_index()}
+    """mel: values (ΣL, 1, mels, frames); segment_ids (ΣL): each segment's place in the batch; label (B), file (B)."""
+    return {"mel": _mel(ds), "segment_ids": fb.segment_ids(), "label": fb.col("labels").first(), "file": fb.sample_index()}

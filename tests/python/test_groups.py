@@ -66,7 +66,7 @@ OUTPUTS = {
     "index": fb.sample_index(),
     "row": fb.row_index(),
     "length": fb.n_rows(),
-    "slot": fb.segment_ids(),
+    "segment_ids": fb.segment_ids(),
 }
 
 
@@ -84,7 +84,7 @@ def check_epoch(loader, groups, tables):
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         for name, want in (
             ("pulses", stacked[rows]), ("sensor", sensor[rows]), ("charge", charge[rows][:, None]), ("wide", sensor[rows].astype(np.int64)),
-            ("gone", np.isnan(charge[rows])), ("slot", np.repeat(np.arange(len(lengths)), lengths)),
+            ("gone", np.isnan(charge[rows])), ("segment_ids", np.repeat(np.arange(len(lengths)), lengths)),
         ):  # fmt: skip
             got = batch[name]
             assert isinstance(got, fb.Ragged) and got.values.dtype == want.dtype, name
@@ -178,11 +178,11 @@ def test_groups_of_a_number_of_rows(tmp_path, n):
     assert {r for i in range(len(copy)) for r in copy[i]} == {
         r for f in (1, 3) for r in range(sum(map(len, tables[:f])), sum(map(len, tables[: f + 1])))
     }  # fmt: skip
-    outputs = {"x": "time", "slot": fb.segment_ids()}
+    outputs = {"x": "time", "segment_ids": fb.segment_ids()}
     samples.loader(outputs, batch_elements=600, shuffle=False).to_yaml(tmp_path / "p.yaml")
     written = fb.pipeline(tmp_path / "p.yaml").loader(framework="numpy")
     for a, b in zip(written, samples.loader(outputs, batch_elements=600, shuffle=False, framework="numpy"), strict=True):
-        assert np.array_equal(a["x"].values, b["x"].values) and np.array_equal(a["slot"].values, b["slot"].values)
+        assert np.array_equal(a["x"].values, b["x"].values) and np.array_equal(a["segment_ids"].values, b["segment_ids"].values)
 
 
 def test_rows_of_groups_that_do_not_fit_are_refused(tmp_path):

@@ -406,7 +406,7 @@ def test_leak_recordings_packed_to_a_number_of_segments(made):
             assert n * ref.per_file <= target < (n + 1) * ref.per_file or at + n == ref.files
             equal(batch["file"], files, np.int64)
             equal(batch["mel"].values, ref.file_mel(files).reshape(-1, *ref.cells.shape[1:]))
-            equal(batch["slot"].values, np.repeat(np.arange(n), ref.per_file), np.int64)
+            equal(batch["segment_ids"].values, np.repeat(np.arange(n), ref.per_file), np.int64)
             equal(batch["label"], ref.file_labels[files], np.int16)
             at += n
     assert at == ref.files

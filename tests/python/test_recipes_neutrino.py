@@ -150,14 +150,14 @@ def test_neutrino_on_real_files_of_pulses(name):
     events = {event: rows[features].to_numpy(np.float64) for event, rows in pulses.groupby("event_no")}
     samples, seen = fb.open(f"{real('neutrino', folder)}/*.parquet").groups("event_no"), []
     outputs = {
-        "pulses": fb.col(features, dtype="float32"), "slot": fb.segment_ids(), "length": fb.n_rows(), "event": fb.col("event_no").first(),
+        "pulses": fb.col(features, dtype="float32"), "segment_ids": fb.segment_ids(), "length": fb.n_rows(), "event": fb.col("event_no").first(),
         "targets": fb.lookup(f"{real('neutrino', truth)}/*.parquet", on="event_no", columns=targets).first(),
     }  # fmt: skip
     with samples.loader(outputs, batch_size=4, framework="numpy") as loader:
         for batch in loader:
             ids, rows = batch["event"].tolist(), [events[event] for event in batch["event"].tolist()]
             equal(batch["pulses"].values, np.concatenate(rows))
-            equal(batch["slot"].values, np.repeat(np.arange(len(ids)), batch["length"]), np.int64)
+            equal(batch["segment_ids"].values, np.repeat(np.arange(len(ids)), batch["length"]), np.int64)
             equal(batch["length"], [len(r) for r in rows], np.int64)
             equal(batch["targets"], angles.loc[ids].to_numpy())
             seen += ids

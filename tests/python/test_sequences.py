@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -98,8 +100,16 @@ def test_padded_is_a_sequence_of_its_real_rows(path, with_lengths, framework):
         assert type(p) is fb.Padded and len(p) == 4 and [x.tolist() for x in p] == LISTS == p.to_list() == [p[i].tolist() for i in range(-4, 0)]
         assert p.mask.tolist() == [[j < len(x) for j in range(3)] for x in LISTS] and p.lengths.tolist() == [2, 0, 1, 3]
         assert p[1:3].to_list() == LISTS[1:3] and p[1:3][1].tolist() == LISTS[2] and "2 samples" in repr(p[1:3])
+        assert p.offsets.tolist() == [0, 2, 2, 3, 6] and p[:0].offsets.tolist() == [0] and p.to_ragged().to_list() == LISTS
+        assert p.to_padded(2, pad=-1).values.tolist() == [[1, 2], [-1, -1], [3, -1], [4, 5]] and p.to_padded().to_list() == LISTS
         if framework == "torch":
-            assert p.to("cpu").to_list() == LISTS
+            assert p.to("cpu").to_list() == LISTS == [x.tolist() for x in p.to_nested().unbind()]
+        else:
+            with pytest.raises(TypeError, match="stays in the memory of the CPU: tensors of framework='torch'"):
+                p.to("cpu")
+            with pytest.raises(TypeError, match=r"to_nested\(\) makes a tensor of torch"):
+                p.to_nested()
+            assert p.pin_memory().to_list() == LISTS  # as a DataLoader leaves arrays of NumPy
         if framework == "buffer":
             assert p[1].shape == (0,) and p[1].format == p[0].format == "f"
             with pytest.raises(ValueError, match="step 2: buffers are sliced in steps of 1"):
@@ -158,6 +168,20 @@ def test_they_are_pytrees_of_torch(path):
         assert type(again) is fb.Batch and again["l"].to_list() == LISTS == again["p"].to_list() and list(again["s"]) == WORDS
 
 
+@pytest.mark.parametrize("library", ["torch.utils._pytree", "jax"])
+def test_what_is_made_before_any_loader_is_a_pytree(library):
+    pytest.importorskip(library)
+    code = f"""if True:
+        import numpy, {library} as library, forebay as fb
+        tree = library.tree_map if hasattr(library, "tree_map") else library.tree.map
+        ragged = fb.Ragged(numpy.array([1.0, 2.0]), numpy.array([0, 2]))
+        got = tree(lambda x: x + 1, fb.Batch(x=numpy.zeros(2), r=ragged, p=ragged.to_padded()))
+        assert type(got) is fb.Batch and list(got) == ["x", "r", "p"] and got["x"].tolist() == [1, 1]
+        assert type(got["r"]) is fb.Ragged and got["r"].values.tolist() == [2, 3] and type(got["p"]) is fb.Padded
+    """
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
 def test_they_are_pytrees_of_jax(path):
     jax = pytest.importorskip("jax")
     import forebay.jax
@@ -166,6 +190,9 @@ def test_they_are_pytrees_of_jax(path):
         doubled = jax.jit(lambda b: jax.tree_util.tree_map(lambda x: 2 * x, b["l"]))(batch)
         assert type(doubled) is fb.Ragged and doubled.values.tolist() == [2 * x for x in sum(LISTS, [])]
         assert batch["l"].to_padded().to_list() == LISTS and batch["p"].to_list() == LISTS
+        assert batch["p"].offsets.tolist() == [0, 2, 2, 3, 6] and batch["p"].to_ragged().to_list() == LISTS
+        device = jax.devices()[0]
+        assert batch["p"].to(device).to_list() == LISTS and batch["l"].to(device).values.devices() == {device}
 
 
 def test_data_loaders_and_lightning_move_them(path):

@@ -27,6 +27,9 @@ _COSTS = 10  # times the CPU time that a loader takes: the most that a step besi
 _WARM_UP = 3  # steps: compiling, allocating, choosing algorithms
 _STEADY = 0.75  # of the faster half of a measurement, the slower one: less is said
 _SETTLE = 10.0  # seconds, at most, until a loader that is not gone through any more is idle
+_PAGES = 256  # a step that takes fewer pages anew, a MiB, does not show it
+_PAGING = 0.15  # of the step's time: what is worth saying
+_KEEP_MEMORY = "MALLOC_TRIM_THRESHOLD_=2147483647 MALLOC_MMAP_MAX_=0"
 _QUEUE = 8  # batches that a loader may have ready when it is asked for the first
 _STAGES = {"read_ns": "storage", "decompress_ns": "decompress", "decode_ns": "decode", "assemble_ns": "assemble", "transform_ns": "transform"}
 
@@ -74,6 +77,10 @@ class Diagnosis:
     forward, backward, optimizer, transfer : float or None
         Seconds of it in the model's forward(), in backward(), in the optimizer's step(); and of the batch's copy to the GPU. None where they cannot
         be told apart.
+    pages : float
+        Pages of memory that the kernel gave the process anew in one step, on average: many where memory is given back after each step.
+    paging : float
+        Seconds of the kernel in one step, summed over all threads: for those pages, and whatever else the step asks of it.
     flops : int or None
         Floating-point operations of one step, counted by torch; None of models with recurrent layers, which it does not count.
     peak : float or None
@@ -105,6 +112,8 @@ class Diagnosis:
     backward: float | None
     optimizer: float | None
     transfer: float | None
+    pages: float
+    paging: float
     flops: int | None
     peak: float | None
     gpu: _nvml.Gpu | None
@@ -132,6 +141,11 @@ class Diagnosis:
         with open(path, "w", encoding="utf-8") as file:
             file.write(_html.table_page(title, self._repr_html_()))
 
+    @property
+    def _pages_cost(self) -> bool:
+        """Does taking memory anew show in the step's time?"""
+        return self.pages >= _PAGES and self.paging >= _PAGING * self.step
+
     def _rows(self) -> list[tuple[str, str, float | None, str]]:
         """(label, value, share, remark) of the table."""
         first = format_ns(round(self.first_batch * 1e9))
@@ -146,6 +160,8 @@ class Diagnosis:
             if seconds is not None:
                 beside = "of a batch to the GPU, by itself" if name == "transfer" else ""
                 rows.append((f"  {name}", format_ns(round(seconds * 1e9)), seconds / self.step, beside))
+        if self._pages_cost:
+            rows.append(("  kernel", format_ns(round(self.paging * 1e9)), self.paging / self.step, f"of all threads; {self.pages:,.0f} pages taken anew"))
         if self.flops is not None:
             known = "" if self.peak is None else f"; {self.peak:.1%} of the GPU's peak"
             rows.append(("  arithmetic", f"{format_scaled(self.flops)}FLOP", None, f"{format_scaled(self.flops / self.step)}FLOP/s{known}"))
@@ -388,6 +404,16 @@ def _varied(step: _Speed, both: _Speed) -> str:
     )
 
 
+def _paged(found: Diagnosis) -> str:
+    """What to do where the step's memory is given back to the kernel after each step, and taken anew."""
+    if not found._pages_cost:
+        return ""
+    return (
+        f" In each step the kernel gives it {found.pages:,.0f} pages of memory anew, which go back after the step, and works for {found.paging / found.step:.0%} "
+        f"of the step's time: start Python with {_KEEP_MEMORY}, and glibc keeps them."
+    )
+
+
 def _one_of(loader: Any, size: int) -> Any:
     """A batch of another size, from a loader of its own."""
     twin = Twin(loader._samples, loader._given_outputs, **{**loader._options, "batch_size": size, "check": False, "memory": None})
@@ -506,7 +532,8 @@ def diagnose(
         settling = min(_SETTLE, 2 * seconds)
         is_idle = _idle.settle(settling)
         half = _warm_up(step, batch, seconds / 6)
-        _step_alone(step, batch, half, ceiling)
+        with _step.Paging() as paging:
+            _step_alone(step, batch, half, ceiling)
         steps = _agreed(max(1, min(20, round(seconds / 10 * ceiling.samples_per_s / batch_size_of(batch)))))
         of_parts = _Speed()
         with _step.Parts(model, optimizer) as parts:
@@ -535,7 +562,7 @@ def diagnose(
         verdict += " .cures says what to change." if cures else " print(loader.report()) says where its time goes."
     seen = min(alone.steps, ceiling.steps, both.steps)
     steady = 1 - min(0.5, max(speed.unsteady for speed in (alone, ceiling, both)))
-    return Diagnosis(
+    found = Diagnosis(
         ceiling=ceiling.samples_per_s,
         loader=alone.samples_per_s,
         together=both.samples_per_s,
@@ -550,12 +577,15 @@ def diagnose(
         backward=parts.seconds("backward", pace),
         optimizer=parts.seconds("optimizer", pace),
         transfer=copying,
+        pages=paging.pages / half,
+        paging=paging.seconds / half,
         flops=operations,
         peak=None if operations is None or most is None else operations / took / most,
         gpu=watch.gpu,
         batch_sizes=tried,
         best_batch_size=best,
         not_restored=states.not_restored,
-        verdict=verdict + _varied(ceiling, both),
+        verdict=verdict,
         cures=cures,
     )
+    return dataclasses.replace(found, verdict=verdict + _paged(found) + _varied(ceiling, both))

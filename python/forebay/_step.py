@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import statistics
 import sys
 import time
@@ -136,6 +137,22 @@ class Parts:
         """Of a step, on average; None when no call of it was seen. steps: of a speed that is not that of these calls, as many as take their time."""
         spans = self._spans[part]
         return sum(sign * self._clock.seconds(begin, end) for sign, begin, end in spans) / steps if spans else None
+
+
+class Paging:
+    """A context in which pages are counted that the kernel gives the process, and its time for the process: of all threads."""
+
+    def __init__(self) -> None:
+        self.pages, self.seconds = 0, 0.0
+
+    def __enter__(self) -> "Paging":
+        self._before = resource.getrusage(resource.RUSAGE_SELF)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        now = resource.getrusage(resource.RUSAGE_SELF)
+        self.pages += now.ru_minflt - self._before.ru_minflt
+        self.seconds += now.ru_stime - self._before.ru_stime
 
 
 def flops(step: Callable[[Any], Any], batch: Any, model: Any) -> int | None:

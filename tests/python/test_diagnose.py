@@ -2,6 +2,7 @@
 
 import ctypes.util
 import json
+import mmap
 import random
 import shutil
 import subprocess
@@ -355,6 +356,22 @@ def test_parts_are_of_a_step_that_nothing_makes_slower(clock, no_gpu, monkeypatc
 
     found = fb.diagnose(step, clock, seconds=1, model=model)
     assert found.step == pytest.approx(0.004) and found.forward == pytest.approx(0.003)
+
+
+def test_memory_that_is_taken_anew_in_each_step_is_said(ds, no_gpu):
+    n = 64 << 20
+
+    def step(batch):
+        with mmap.mmap(-1, n) as memory:
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+            memory[:: mmap.PAGESIZE] = bytes(n // mmap.PAGESIZE)
+
+    loader = ds.loader({"x": "x"}, batch_size=100, framework="numpy")
+    found = fb.diagnose(step, loader, seconds=0.6)
+    assert found.pages >= n // mmap.PAGESIZE and 0.15 * found.step < found.paging and found.limit == "model"
+    assert "MALLOC_TRIM_THRESHOLD_=2147483647 MALLOC_MMAP_MAX_=0" in found.verdict and f"{found.pages:,.0f} pages taken anew" in str(found)
+    quiet = fb.diagnose(lambda batch: time.sleep(0.005), loader, seconds=0.3)
+    assert quiet.pages < 256 and "MALLOC" not in quiet.verdict and "kernel" not in str(quiet)
 
 
 def test_operations_of_recurrent_layers_are_not_known(ds):

@@ -18,6 +18,7 @@ import torch
 
 import forebay.torch
 from recipes import training
+from recipes.meter import keep_freed_memory
 
 
 def restore(recipe: training.Recipe, checkpoint: str, folder: pathlib.Path, args: argparse.Namespace) -> torch.nn.Module:
@@ -60,6 +61,7 @@ def main(
     parser.add_argument("--csv", type=pathlib.Path, help="write the table there")
     parser.add_argument("--rows", type=int, default=10, help="print so many lines of the table")
     args = argparse.Namespace(**{**vars(defaults), **vars(parser.parse_args(argv))})
+    keep_freed_memory()
     network = restore(recipe, args.checkpoint, args.data, args).to(args.device)
     began = time.perf_counter()
     with torch.no_grad():

@@ -14,7 +14,7 @@ import torch
 if __package__ in (None, ""):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import forebay.torch
-from recipes import contest, training
+from recipes import contest, meter, training
 from recipes.leak import evaluate, generate, train
 
 DATA = pathlib.Path(__file__).parent / "data-gzip"
@@ -73,6 +73,7 @@ def main(argv=None):
     if not args.data.exists():
         training.generated(args.data, lambda partial: generate.generate(partial, **generate.SCALES["bench"], gzip=True))
     if args.alone:
+        meter.keep_freed_memory()
         args.json.write_text(json.dumps([dataclasses.asdict(measured(args.alone, args))]))
         return
     for said, results in tables(argv, args.runs):

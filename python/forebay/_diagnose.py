@@ -27,8 +27,8 @@ _COSTS = 10  # times the CPU time that a loader takes: the most that a step besi
 _WARM_UP = 3  # steps: compiling, allocating, choosing algorithms
 _STEADY = 0.75  # of the faster half of a measurement, the slower one: less is said
 _SETTLE = 10.0  # seconds, at most, until a loader that is not gone through any more is idle
-_PAGES = 256  # a step that takes fewer pages anew, a MiB, does not show it
-_PAGING = 0.15  # of the step's time: what is worth saying
+_PAGES = 256  # a step that takes fewer pages anew, a MiB of small ones, does not show it; huge ones are too few to be told from others
+_PAGING = 0.15  # of the step's CPU time: what is worth saying
 _KEEP_MEMORY = "MALLOC_TRIM_THRESHOLD_=2147483647 MALLOC_MMAP_MAX_=0"
 _QUEUE = 8  # batches that a loader may have ready when it is asked for the first
 _STAGES = {"read_ns": "storage", "decompress_ns": "decompress", "decode_ns": "decode", "assemble_ns": "assemble", "transform_ns": "transform"}
@@ -80,7 +80,7 @@ class Diagnosis:
     pages : float
         Pages of memory that the kernel gave the process anew in one step, on average: many where memory is given back after each step.
     paging : float
-        Seconds of the kernel in one step, summed over all threads: for those pages, and whatever else the step asks of it.
+        Share of the step's CPU time that the kernel takes, over all threads of the process: for those pages, and whatever else the step asks of it.
     flops : int or None
         Floating-point operations of one step, counted by torch; None of models with recurrent layers, which it does not count.
     peak : float or None
@@ -141,11 +141,6 @@ class Diagnosis:
         with open(path, "w", encoding="utf-8") as file:
             file.write(_html.table_page(title, self._repr_html_()))
 
-    @property
-    def _pages_cost(self) -> bool:
-        """Does taking memory anew show in the step's time?"""
-        return self.pages >= _PAGES and self.paging >= _PAGING * self.step
-
     def _rows(self) -> list[tuple[str, str, float | None, str]]:
         """(label, value, share, remark) of the table."""
         first = format_ns(round(self.first_batch * 1e9))
@@ -160,8 +155,8 @@ class Diagnosis:
             if seconds is not None:
                 beside = "of a batch to the GPU, by itself" if name == "transfer" else ""
                 rows.append((f"  {name}", format_ns(round(seconds * 1e9)), seconds / self.step, beside))
-        if self._pages_cost:
-            rows.append(("  kernel", format_ns(round(self.paging * 1e9)), self.paging / self.step, f"of all threads; {self.pages:,.0f} pages taken anew"))
+        if self.pages >= _PAGES and self.paging >= _PAGING:
+            rows.append(("  kernel", f"{self.pages:,.0f} pages", self.paging, "of the CPU time; memory that is taken anew in each step"))
         if self.flops is not None:
             known = "" if self.peak is None else f"; {self.peak:.1%} of the GPU's peak"
             rows.append(("  arithmetic", f"{format_scaled(self.flops)}FLOP", None, f"{format_scaled(self.flops / self.step)}FLOP/s{known}"))
@@ -404,13 +399,13 @@ def _varied(step: _Speed, both: _Speed) -> str:
     )
 
 
-def _paged(found: Diagnosis) -> str:
-    """What to do where the step's memory is given back to the kernel after each step, and taken anew."""
-    if not found._pages_cost:
+def _paged(pages: float, paging: float, is_idle: bool) -> str:
+    """What may help where a step on the CPU takes memory anew each time. Nothing where other threads of the process worked meanwhile."""
+    if pages < _PAGES or paging < _PAGING or not is_idle or _step.cuda() is not None or "MALLOC_MMAP_MAX_" in os.environ:
         return ""
     return (
-        f" In each step the kernel gives it {found.pages:,.0f} pages of memory anew, which go back after the step, and works for {found.paging / found.step:.0%} "
-        f"of the step's time: start Python with {_KEEP_MEMORY}, and glibc keeps them."
+        f" In each step the kernel gives it {pages:,.0f} pages of memory anew, and takes {paging:.0%} of its CPU time. If it is glibc that gives them "
+        f"back after the step, it keeps them where Python is started with {_KEEP_MEMORY}."
     )
 
 
@@ -562,7 +557,7 @@ def diagnose(
         verdict += " .cures says what to change." if cures else " print(loader.report()) says where its time goes."
     seen = min(alone.steps, ceiling.steps, both.steps)
     steady = 1 - min(0.5, max(speed.unsteady for speed in (alone, ceiling, both)))
-    found = Diagnosis(
+    return Diagnosis(
         ceiling=ceiling.samples_per_s,
         loader=alone.samples_per_s,
         together=both.samples_per_s,
@@ -578,14 +573,13 @@ def diagnose(
         optimizer=parts.seconds("optimizer", pace),
         transfer=copying,
         pages=paging.pages / half,
-        paging=paging.seconds / half,
+        paging=paging.share,
         flops=operations,
         peak=None if operations is None or most is None else operations / took / most,
         gpu=watch.gpu,
         batch_sizes=tried,
         best_batch_size=best,
         not_restored=states.not_restored,
-        verdict=verdict,
+        verdict=verdict + _paged(paging.pages / half, paging.share, is_idle) + _varied(ceiling, both),
         cures=cures,
     )
-    return dataclasses.replace(found, verdict=verdict + _paged(found) + _varied(ceiling, both))

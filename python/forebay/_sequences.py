@@ -100,6 +100,15 @@ class _Library:
             self.full = lambda shape, value: np.full(shape, value, dtype=self.array(values).dtype)
 
 
+def _kind(tensor: Any) -> str:
+    return "NumPy's arrays" if type(tensor).__module__.partition(".")[0] == "numpy" else "buffers"
+
+
+def _check_torch(tensor: Any) -> None:
+    if not _is_torch(tensor):
+        raise TypeError(f"to_nested() makes a tensor of torch, and these are {'JAX arrays' if _is_jax(tensor) else _kind(tensor)}: take framework='torch'")
+
+
 def _moved(tensor: Any, args: tuple, options: dict[str, Any]) -> Any:
     if _is_torch(tensor):
         return tensor.to(*args, **options)
@@ -107,8 +116,7 @@ def _moved(tensor: Any, args: tuple, options: dict[str, Any]) -> Any:
         import jax
 
         return jax.device_put(tensor, *args, **options)
-    kind = f"{type(tensor).__module__}.{type(tensor).__qualname__}"
-    raise TypeError(f"{kind} stays in the memory of the CPU: tensors of framework='torch' and of forebay.jax have .to()")
+    raise TypeError(f"{_kind(tensor)} stay in the memory of the CPU: tensors of framework='torch' and of forebay.jax have .to()")
 
 
 class _Samples:
@@ -129,7 +137,7 @@ class _Samples:
         return self._with(function(first), function(second))
 
     def to(self, *args: Any, **options: Any) -> Any:
-        """Move both tensors to another device, as ``torch.Tensor.to`` and ``jax.device_put`` do. A dtype changes the values only.
+        """Move both tensors to another device: as ``torch.Tensor.to``, whose dtype changes the values only, or as ``jax.device_put``.
 
         Raises
         ------
@@ -252,8 +260,7 @@ class Ragged(_Samples):
 
     def to_nested(self) -> Any:
         """A ``torch.nested`` tensor of jagged layout over the same memory; for torch tensors only (TypeError)."""
-        if not _is_torch(self.values):
-            raise TypeError(f"to_nested() makes a tensor of torch, and these are of {type(self.values).__module__.partition('.')[0]}: take framework='torch'")
+        _check_torch(self.values)
         import torch
 
         return torch.nested.nested_tensor_from_jagged(self.values, self.offsets)
@@ -310,23 +317,24 @@ class Strings(Ragged):
 class Padded(_Samples):
     """Samples of different lengths padded to one: values, and a mask or lengths that say which rows are real.
 
-    A sequence of samples: ``padded[i]`` is a tensor of the real rows of sample i, ``padded[a:b]`` a Padded.
+    A sequence of samples: ``padded[i]`` is a tensor of the real rows of sample i, which are its first ones, ``padded[a:b]`` a Padded.
 
     Parameters
     ----------
     values : tensor, shape (B, L, …)
     mask : tensor of bool, shape (B, L), optional
-        True where there is a row.
+        True where there is a row: the first ones of each sample.
     lengths : tensor of int64, shape (B,), optional
-        How many rows of each sample are real: the first ones. Either mask or lengths is given; the other is computed when it is asked for.
+        How many rows of each sample are real. Either mask or lengths is given; the other is computed when it is asked for.
     """
 
-    __slots__ = ("values", "_mask", "_lengths")
+    __slots__ = ("values", "_rows", "_has_lengths")
 
     def __init__(self, values: Any, mask: Any = None, lengths: Any = None) -> None:
         if (mask is None) == (lengths is None):
             raise TypeError("Padded takes a mask, or lengths")
-        self.values, self._mask, self._lengths = values, mask, lengths
+        self.values, self._has_lengths = values, mask is None
+        self._rows = lengths if mask is None else mask
 
     @classmethod
     def with_lengths(cls, values: Any, lengths: Any) -> "Padded":
@@ -334,33 +342,35 @@ class Padded(_Samples):
         return cls(values, None, lengths)
 
     def _parts(self) -> tuple[Any, Any]:
-        return self.values, self._lengths if self._mask is None else self._mask
+        return self.values, self._rows
 
     def _with(self, first: Any, second: Any) -> "Padded":
-        return Padded(first, None, second) if self._mask is None else Padded(first, second)
+        other = object.__new__(Padded)  # of a pytree the parts may be anything, None too
+        other.values, other._rows, other._has_lengths = first, second, self._has_lengths
+        return other
 
     def __reduce__(self):
-        return (Padded, (self.values, self._mask, self._lengths))
+        return (Padded, (self.values, None, self._rows) if self._has_lengths else (self.values, self._rows))
 
     def __repr__(self) -> str:
-        return f"Padded({len(self)} samples, values {_describe(self.values)}, {'lengths' if self._mask is None else 'mask'})"
+        return f"Padded({len(self)} samples, values {_describe(self.values)}, {'lengths' if self._has_lengths else 'mask'})"
 
     @property
     def mask(self) -> Any:
         """Where there is a row: bool, shape (B, L)."""
-        if self._mask is not None:
-            return self._mask
+        if not self._has_lengths:
+            return self._rows
         library = _Library(self.values)
-        return library.arange(self.values.shape[1])[None, :] < library.array(self._lengths)[:, None]
+        return library.arange(self.values.shape[1])[None, :] < library.array(self._rows)[:, None]
 
     @property
     def lengths(self) -> Any:
         """How many rows of each sample are real: int64, shape (B,)."""
-        if self._lengths is not None:
-            return self._lengths
-        if isinstance(_indexable(self._mask), memoryview):
-            return _numbers([sum(of) for of in self._mask.tolist()])
-        return _Library(self.values).array(self._mask).sum(1)
+        if self._has_lengths:
+            return self._rows
+        if isinstance(_indexable(self._rows), memoryview):
+            return _numbers([sum(of) for of in self._rows.tolist()])
+        return _Library(self.values).array(self._rows).sum(1)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -383,22 +393,33 @@ class Padded(_Samples):
     @property
     def offsets(self) -> Any:
         """Where each sample begins among the real rows of all, as in :meth:`to_ragged`: int64, shape (B + 1,)."""
-        lengths = _indexable(self.lengths)
+        lengths, most = _indexable(self.lengths), self.values.shape[1]
         if isinstance(lengths, memoryview):
-            return _numbers([0, *itertools.accumulate(lengths)])
-        return _Library(lengths).concatenate((lengths[:0].sum()[None], lengths.cumsum(0)))
+            return _numbers([0, *itertools.accumulate(min(n, most) for n in lengths)])
+        ends = lengths.clip(max=most).cumsum(0)
+        return _Library(lengths).concatenate((ends[:0].sum()[None], ends))
 
     def to_ragged(self) -> Ragged:
-        """The real rows of all samples, one after the other: values (sum of lengths, …) and offsets (B + 1,)."""
+        """The real rows of all samples, one after the other: values (sum of lengths, …) and offsets (B + 1,). Not under ``jax.jit``: it has no fixed shape."""
         library = _Library(self.values)
-        return Ragged(library.array(self.values)[library.array(self.mask)], library.array(self.offsets))
+        mask = library.arange(self.values.shape[1])[None, :] < library.array(self.lengths)[:, None]
+        return Ragged(library.array(self.values)[mask], library.array(self.offsets))
 
     def to_padded(self, length: int | None = None, pad: Any = 0) -> "Padded":
-        """Pad the samples to another length, or with another value, as :meth:`Ragged.to_padded`."""
-        return self.to_ragged().to_padded(length, pad)
+        """Pad the samples to another length (by default the one they have), or with another value, as :meth:`Ragged.to_padded`."""
+        library = _Library(self.values)
+        values, lengths = library.array(self.values), library.array(self.lengths)
+        n, have = values.shape[:2]
+        length = have if length is None else length
+        mask = library.arange(length)[None, :] < lengths.clip(max=have)[:, None]
+        values = values[:, :length]
+        if length > have:
+            values = library.concatenate((values, library.full((n, length - have, *values.shape[2:]), pad)), 1)
+        return Padded(library.where(mask.reshape(mask.shape + (1,) * (len(values.shape) - 2)), values, library.full((), pad)), mask)
 
     def to_nested(self) -> Any:
-        """A ``torch.nested`` tensor of jagged layout with the real rows; for torch tensors only."""
+        """A ``torch.nested`` tensor of jagged layout with the real rows; for torch tensors only (TypeError)."""
+        _check_torch(self.values)
         return self.to_ragged().to_nested()
 
     def to_list(self) -> list[list]:

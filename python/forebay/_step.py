@@ -140,19 +140,19 @@ class Parts:
 
 
 class Paging:
-    """A context in which pages are counted that the kernel gives the process, and its time for the process: of all threads."""
+    """A context in which pages are counted that the kernel gives the process, and its share of the process's CPU time."""
 
-    def __init__(self) -> None:
-        self.pages, self.seconds = 0, 0.0
+    pages: int
+    share: float
 
     def __enter__(self) -> "Paging":
         self._before = resource.getrusage(resource.RUSAGE_SELF)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        now = resource.getrusage(resource.RUSAGE_SELF)
-        self.pages += now.ru_minflt - self._before.ru_minflt
-        self.seconds += now.ru_stime - self._before.ru_stime
+        now, before = resource.getrusage(resource.RUSAGE_SELF), self._before
+        kernel, own = now.ru_stime - before.ru_stime, now.ru_utime - before.ru_utime
+        self.pages, self.share = now.ru_minflt - before.ru_minflt, kernel / max(kernel + own, 1e-9)
 
 
 def flops(step: Callable[[Any], Any], batch: Any, model: Any) -> int | None:

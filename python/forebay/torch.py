@@ -26,9 +26,12 @@ from ._advice import refuse_torch
 from ._batch import to_device
 from ._forwarding import Forwarding
 from ._loader import Loader, Twin
+from ._pytrees import register as _register
 from ._sequences import Padded
 
 __all__ = ["IterableDataset", "to_device"]
+
+_register()
 
 _SPLIT = (
     "this dataset is iterated, batch by batch, and cannot be indexed or split: split the samples, splits = ds.rows().split(train=0.8, val=0.2, "

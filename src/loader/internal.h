@@ -9,7 +9,7 @@
  *   schedule.c  the pump: which block to load, in schedule order; schedule_batches.c  batches under construction;
  *               schedule_epoch.c  epochs begin and end; schedule_room.c  where memory is short
  *   load.c      one block: jobs that read it; load_done.c  it is there, or is loaded once more
- *   panels.c    blocks that stay in the cache, and the delivery of rows by gathering; thin.c  those of whose rows few are needed
+ *   whole.c     blocks that stay in the cache, and the delivery of rows by gathering; thin.c  those of whose rows few are needed
  *   shared.c    decoded blocks that several loaders over one data set hold
  *   direct.c    rows that go to their batches as soon as they are decoded
  *   assemble.c  one batch: gather the pieces whose phases are ready
@@ -90,6 +90,8 @@ fby_status fby__loader_read_lengths(fby__loader_source *in, fby_error *err);
 fby_status fby__loader_costs(fby_loader *l, fby_error *err);
 /** What a list or string panel of a block has room for, by all that is known of it; 0 for dense ones. */
 uint64_t fby__loader_capacity(const fby__loader_source *in, uint32_t block, const fby__read_panel *panel);
+/** By how much a panel with that capacity is larger than metadata says of its block. */
+size_t fby__loader_outgrown_bytes(const fby__loader_source *in, uint32_t block, uint32_t panel, uint64_t capacity);
 size_t fby__loader_entry_bytes(const fby__loader_source *in, uint32_t block, uint64_t rows);
 /* memory.c */
 /** So many samples, and how much is there for them: bytes, or rows. Sorted, those with the most for a sample come first. */
@@ -199,13 +201,11 @@ void fby__load_start_apart(fby__task *task, int opener);
 /** Nothing is under way: scratch and buffers beyond what is reserved for them are given back. True: there were any. */
 bool fby__load_shrink_locked(fby_loader *l);
 /* load_done.c */
-/** By how much a panel with that capacity is larger than metadata says of its block. */
-size_t fby__loader_outgrown_bytes(const fby__loader_source *in, uint32_t block, uint32_t panel, uint64_t capacity);
 /** The end of a job: its entry is ready, or failed. */
 void fby__load_publish(fby__load_job *job, const fby_error *why);
 /** That, as fby__sink.done. */
 void fby__load_done(fby__read *read, const fby_error *why);
-/* panels.c */
+/* whole.c */
 /** Place a panel at *at, which moves on. */
 void fby__load_place(const fby__load_job *job, uint32_t panel, uint8_t **at);
 /** As fby__sink.place: in memory of its own. */

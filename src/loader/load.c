@@ -1,11 +1,10 @@
 /*
- * One block: a job reads it (read/read.h) into the panels of a cache entry. Where they are put, a sink says: panels.c, thin.c or direct.c. When it
+ * One block: a job reads it (read/read.h) into the panels of a cache entry. Where they are put, a sink says: whole.c, thin.c or direct.c. When it
  * was read: load_done.c.
  */
 #include "loader/internal.h"
 
 #include "base/alloc.h"
-#include "base/checked.h"
 
 /* ---- what entries of the cache hold ---- */
 
@@ -76,7 +75,6 @@ static fby_status open_reader(fby__loader_source *in, bool buffered, fby_error *
                                .account = e->account,
                                .store = e->store,
                                .trace = &e->trace,
-                               .bytes_read = &in->bytes_read,
                                .stop = &l->schedule.stop,
                                .buffers = buffered ? &e->read_buffers : NULL,
                                .asks_sink = true,

@@ -2,17 +2,6 @@
 #include "loader/internal.h"
 
 #include "base/alloc.h"
-#include "base/checked.h"
-
-size_t fby__loader_outgrown_bytes(const fby__loader_source *in, uint32_t block, uint32_t panel, uint64_t capacity)
-{
-    const fby__read_panel *p = &in->panels[panel];
-    const uint64_t known = p->variable == UINT32_MAX ? capacity : in->capacity[(size_t)block * in->n_variable + p->variable];
-    size_t before = 0, after = 0; /* what fits in memory was checked when the loader was opened, and when the panel was placed */
-    (void)fby__panel_bytes(&p->layout, 0, known, &before, NULL);
-    (void)fby__panel_bytes(&p->layout, 0, capacity, &after, NULL);
-    return after - fby__min_u64(after, before);
-}
 
 /* What the panels of a block took, or would have. True: it is more than was known. */
 static bool learn_locked(fby__loader_source *in, const fby__cache_entry *e)
@@ -54,6 +43,16 @@ static bool goes_on_locked(const fby__load_job *job)
     return true;
 }
 
+/* All of a block at once, so that reports divide one by the other. */
+static void count_locked(fby__load_job *job)
+{
+    fby__trace *trace = &job->loader->engine.trace;
+    fby__trace_count(trace, FBY__COUNT_BLOCKS_READ, 1);
+    fby__trace_count(trace, FBY__COUNT_BYTES_READ, job->read.bytes);
+    fby__trace_count(trace, FBY__COUNT_BYTES_DECODED, job->read.decoded_bytes);
+    atomic_fetch_add_explicit(&job->in->bytes_read, job->read.bytes, memory_order_relaxed);
+}
+
 void fby__load_publish(fby__load_job *job, const fby_error *why)
 {
     fby_loader *l = job->loader;
@@ -70,7 +69,7 @@ void fby__load_publish(fby__load_job *job, const fby_error *why)
     const bool put_back = why && goes_on_locked(job);
     e->state = why ? FBY__ENTRY_FAILED : FBY__ENTRY_READY;
     e->error = put_back ? NULL : error;
-    fby__trace_count(&l->engine.trace, FBY__COUNT_BLOCKS_READ, 1);
+    count_locked(job);
     if (!why) {
         (void)learn_locked(job->in, e); /* whether it was more */
         fby__shared_offer_locked(&l->engine, e);

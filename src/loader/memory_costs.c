@@ -12,6 +12,16 @@ uint64_t fby__loader_capacity(const fby__loader_source *in, uint32_t block, cons
     return panel->variable == UINT32_MAX ? 0 : fby__max_u64(in->capacity[i], fby__progress_of(in)->outgrown[i]);
 }
 
+size_t fby__loader_outgrown_bytes(const fby__loader_source *in, uint32_t block, uint32_t panel, uint64_t capacity)
+{
+    const fby__read_panel *p = &in->panels[panel];
+    const uint64_t known = p->variable == UINT32_MAX ? capacity : in->capacity[(size_t)block * in->n_variable + p->variable];
+    size_t before = 0, after = 0; /* what fits in memory was checked when the loader was opened, and when the panel was placed */
+    (void)fby__panel_bytes(&p->layout, 0, known, &before, NULL);
+    (void)fby__panel_bytes(&p->layout, 0, capacity, &after, NULL);
+    return after - fby__min_u64(after, before);
+}
+
 /* Bytes of all panels of a block with these rows. */
 size_t fby__loader_entry_bytes(const fby__loader_source *in, uint32_t block, uint64_t rows)
 {

@@ -114,17 +114,19 @@ void fby__loader_measure(fby_loader *l, fby_report *out)
     const uint64_t begin = load(&c->first_begin_ns), now = fby__now_ns();
     pthread_mutex_lock(&l->schedule.lock);
     const uint64_t evicted = fby__cache_evictions(l->schedule.cache);
+    const uint64_t blocks = fby__trace_counter(t, FBY__COUNT_BLOCKS_READ), bytes = fby__trace_counter(t, FBY__COUNT_BYTES_READ),
+                   decoded = fby__trace_counter(t, FBY__COUNT_BYTES_DECODED); /* all of the same blocks */
     pthread_mutex_unlock(&l->schedule.lock);
     *out = (fby_report){
         .size = sizeof *out,
         .epochs_begun = load(&c->epochs_begun),
         .batches = fby__trace_counter(t, FBY__COUNT_BATCHES),
         .samples = fby__trace_counter(t, FBY__COUNT_SAMPLES),
-        .bytes_read = fby__trace_counter(t, FBY__COUNT_BYTES_READ),
+        .bytes_read = bytes,
         .bytes_decompressed = fby__trace_counter(t, FBY__COUNT_BYTES_DECOMPRESSED),
-        .bytes_decoded = fby__trace_counter(t, FBY__COUNT_BYTES_DECODED),
+        .bytes_decoded = decoded,
         .bytes_delivered = fby__trace_counter(t, FBY__COUNT_BYTES_DELIVERED),
-        .blocks_read = fby__trace_counter(t, FBY__COUNT_BLOCKS_READ),
+        .blocks_read = blocks,
         .blocks_from_cache = fby__trace_counter(t, FBY__COUNT_BLOCKS_CACHED),
         .blocks_evicted = evicted,
         .elapsed_ns = begin ? now - begin : 0,

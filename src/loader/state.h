@@ -235,7 +235,7 @@ typedef struct fby__delivery_fit {
 } fby__delivery_fit;
 
 /**
- * How rows come from decoded blocks to their batches. Chosen once, when all else about memory is known: the preferred one (panels.c) where the
+ * How rows come from decoded blocks to their batches. Chosen once, when all else about memory is known: the preferred one (whole.c) where the
  * budget gives it what it needs, else rows are gathered.
  */
 typedef struct fby__delivery {

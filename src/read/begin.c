@@ -42,11 +42,11 @@ fby_status fby__read_want(fby__read *read, size_t n, fby__leaf_source **out, fby
     return FBY_OK;
 }
 
-fby_status fby__panel_choose(fby__read *read, fby_error *err)
+static fby_status choose(fby__read *read, fby_error *err)
 {
     const fby__reader *r = read->reader;
     const uint32_t file = fby__dataset_block(r->ds, read->block)->file;
-    fby__leaf_source *sources;
+    fby__leaf_source *sources = NULL;
     uint32_t n = 0;
     for (uint32_t c = 0; c < r->n_columns; c++) {
         fby__dataset_file_column(r->ds, file, &r->columns[c], &read->origins[c]);
@@ -89,13 +89,14 @@ static fby_status prepare(fby__read *read, size_t *out_n_requests, fby_error *er
     const fby__reader *r = read->reader;
     const fby__block *block = fby__dataset_block(r->ds, read->block);
     *out_n_requests = 0;
+    read->bytes = read->decoded_bytes = 0;
     read->n_sources = 0;
     read->n_segments = 1;
     read->segments[0] = (fby__read_segment){block->group, block->row_begin + read->lo, block->row_begin + read->hi, 0};
     for (uint32_t i = 0; i < r->n_panels; i++)
         read->in_place[i] = UINT32_MAX;
     FBY__TRY(read->sink->reserve(read, err));
-    FBY__TRY(r->shape->choose(read, err));
+    FBY__TRY((r->shape->choose ? r->shape->choose : choose)(read, err));
     if (read->n_sources == 0)
         return FBY_OK;
     FBY__TRY(fby__read_open_table(read, err));

@@ -1,69 +1,10 @@
-/* The second half of a read: its bytes are there, tasks decode them, the last one ends it. The first is begin.c. See read.h. */
+/* The second half of a read: its bytes are there, and tasks decode them. The first is begin.c. See read.h. */
 #include "read/read_internal.h"
 
 #include "base/alloc.h"
-#include "base/cancel.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "trace/events.h"
-
-/* ---- the end ---- */
-
-/* With the block, so that the two counts can be compared while other reads are under way. */
-static void count_bytes(fby__read *read)
-{
-    const fby__reader *r = read->reader;
-    if (r->trace)
-        fby__trace_count(r->trace, FBY__COUNT_BYTES_READ, read->bytes);
-    if (r->bytes_read)
-        atomic_fetch_add_explicit(r->bytes_read, read->bytes, memory_order_relaxed);
-    read->bytes = 0;
-}
-
-void fby__read_finish(fby__read *read, int worker)
-{
-    const bool failed = atomic_load_explicit(&read->failed, memory_order_relaxed) != FBY__READ_GOES_ON; /* ordered by `pending` */
-    for (uint32_t s = 0; s < read->reader->max_segments; s++)
-        fby__range_list_clear(&read->chunks[s]);
-    fby__file_unref(read->file);
-    fby__table_unref(read->table);
-    read->file = NULL;
-    read->table = NULL;
-    fby__fetch_give_back(read);
-    const int first = read->reader->n_helpers ? 0 : worker, last = read->reader->n_helpers ? read->reader->n_workers - 1 : worker;
-    for (int i = first; !read->reader->asks_sink && i <= last; i++) /* ordered by `pending` */
-        fby__reader_settle(read->reader, i);
-    count_bytes(read);
-    const fby_error error = read->error; /* done() may begin the read again, or free it */
-    read->sink->done(read, failed ? &error : NULL);
-}
-
-void fby__read_fail(fby__read *read, uint32_t task, const fby_error *error, bool lacks_room)
-{
-    pthread_mutex_lock(&read->lock);
-    const uint32_t before = atomic_load_explicit(&read->failed, memory_order_relaxed),
-                   now = lacks_room ? FBY__READ_LACKS_ROOM : FBY__READ_STOPS;
-    if (now > before || (now == before && task < read->failed_task)) {
-        read->failed_task = task;
-        read->error = *error;
-        read->lacks_room = lacks_room;
-        atomic_store_explicit(&read->failed, now, memory_order_relaxed);
-    }
-    pthread_mutex_unlock(&read->lock);
-}
-
-bool fby__read_given_up(fby__read *read)
-{
-    const fby__reader *r = read->reader;
-    if (!(r->stop && atomic_load_explicit(r->stop, memory_order_relaxed)) && !fby__cancelled())
-        return false;
-    fby_error error = {.file_offset = -1};
-    (void)fby__fail(&error, FBY_E_CANCELLED, "reading was stopped");
-    fby__read_fail(read, 0, &error, false);
-    return true;
-}
-
-/* ---- decoding ---- */
 
 /* A clock that stands still where nobody looks at it. */
 static uint64_t now_ns(const fby__reader *r) { return r->trace ? fby__now_ns() : 0; }

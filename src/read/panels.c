@@ -99,8 +99,7 @@ static uint32_t cut(fby__read *read)
                 cut_panel(read, i, s, decode, bytes);
             decode += r->panels[i].layout.n_columns;
         }
-    if (r->trace)
-        fby__trace_count(r->trace, FBY__COUNT_BYTES_DECODED, bytes);
+    read->decoded_bytes = bytes;
     return read->n_tasks;
 }
 
@@ -277,4 +276,4 @@ static const char *name(const fby__read_task *task)
 
 const char *fby__read_panel_name(const fby__reader *r, uint32_t panel) { return r->columns[r->panels[panel].column[0]].path; }
 
-const fby__read_shape fby__read_panels = {fby__panel_choose, most_tasks, cut, decode, name};
+const fby__read_shape fby__read_panels = {NULL, most_tasks, cut, decode, name};

@@ -92,11 +92,10 @@ struct fby__reader {
     fby__trace *trace;       /* NULL = none */
     /** NULL, or: the budget to name where so many bytes would do beside all that is charged now. Else that, and a little more. Under any lock. */
     uint64_t (*enough)(const fby__reader *reader, uint64_t least_bytes);
-    bool asks_sink;               /* whether the account has room for what decoding allocates: the sink may make some. Else the account */
-    _Atomic uint64_t *bytes_read; /* NULL = nobody counts what this reader reads; else relaxed */
-    const _Atomic bool *stop;     /* NULL, or: true gives up what is not decoded yet */
-    fby__spares *buffers;         /* to read into; NULL = each read takes what it needs, and gives it back */
-    size_t reserved_bytes;        /* of a worker's scratch: charged before */
+    bool asks_sink;           /* whether the account has room for what decoding allocates: the sink may make some. Else the account */
+    const _Atomic bool *stop; /* NULL, or: true gives up what is not decoded yet */
+    fby__spares *buffers;     /* to read into; NULL = each read takes what it needs, and gives it back */
+    size_t reserved_bytes;    /* of a worker's scratch: charged before */
     struct fby__reader *shares_workers_of; /* NULL, or: an open reader whose workers, the same threads, keep the scratch of this one too */
     const struct fby__read_shape *shape;   /* NULL = panels */
     /* owned */
@@ -148,6 +147,8 @@ struct fby__read {
     bool by_itself;     /* nothing else is decoded: one task after the other, each with scratch of its own, and no more than it needs */
     fby__panel *panels; /* n_panels of the reader; filled by the sink */
     fby__file *mapped;  /* a reference, for the owner to take, when panels lie in the map of a file; else NULL */
+    /* the owner's, when it is done */
+    uint64_t bytes, decoded_bytes; /* asked for, also of one that failed; of the panels that were placed before it decoded */
     /* private */
     fby__task task;
     fby__file *file;             /* owned */
@@ -165,7 +166,6 @@ struct fby__read {
     fby__io_request *requests;  /* cap_requests */
     size_t cap_ranges, cap_requests;
     fby__io_batch batch;
-    uint64_t bytes; /* of the requests */
     fby__read_task *tasks;
     uint32_t n_tasks;
     _Atomic uint32_t next_task; /* relaxed: the next to be begun */

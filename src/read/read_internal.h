@@ -11,7 +11,7 @@ typedef enum fby__read_failure { FBY__READ_GOES_ON, FBY__READ_LACKS_ROOM, FBY__R
 
 /** What a block becomes: panels (panels.c) or Arrow arrays (arrow.c). */
 typedef struct fby__read_shape {
-    /** The leaves that are wanted, by fby__read_want. None: nothing is read, and no file is opened. */
+    /** The leaves that are wanted, by fby__read_want. None: nothing is read, and no file is opened. NULL: all columns that the file has. */
     fby_status (*choose)(fby__read *read, fby_error *err);
     /** At most so many tasks. */
     size_t (*most_tasks)(const fby__reader *reader);
@@ -23,10 +23,16 @@ typedef struct fby__read_shape {
 
 extern const fby__read_shape fby__read_panels;
 
-/* ---- reader.c ---- */
+/* ---- read.c ---- */
 
 /** What decoding allocated is its owner's now, all but the scratch. */
 void fby__reader_settle(const fby__reader *reader, int worker);
+/** The error reported is that of the first task in the order of columns; one that more room does not help comes before one of room. */
+void fby__read_fail(fby__read *read, uint32_t task, const fby_error *error, bool lacks_room);
+/** The owner was stopped, or the call cancelled: what is not yet read or decoded is not needed, and whoever stops it is waiting. */
+bool fby__read_given_up(fby__read *read);
+/** Nothing of it is under way: the sink is told. */
+void fby__read_finish(fby__read *read, int worker);
 
 /* ---- begin.c ---- */
 
@@ -34,8 +40,6 @@ void fby__reader_settle(const fby__reader *reader, int worker);
 fby_status fby__read_open_table(fby__read *read, fby_error *err);
 /** Room for n leaves of each segment: *out, of the first segment, is to be filled. */
 fby_status fby__read_want(fby__read *read, size_t n, fby__leaf_source **out, fby_error *err);
-/** Of panels: the leaves of all columns that are in the file. */
-fby_status fby__panel_choose(fby__read *read, fby_error *err);
 
 /* ---- decode.c ---- */
 
@@ -45,12 +49,6 @@ void fby__read_go_on(fby__read *read, int worker);
 void fby__read_fetched(fby__task *task, int worker);
 /** All bytes are there. On a thread of the pool, or, without one, the thread that began. */
 void fby__read_decode(fby__read *read, int worker);
-/** The error reported is that of the first task in the order of columns; one that more room does not help comes before one of room. */
-void fby__read_fail(fby__read *read, uint32_t task, const fby_error *error, bool lacks_room);
-/** The owner was stopped, or the call cancelled: what is not yet read or decoded is not needed, and whoever stops it is waiting. */
-bool fby__read_given_up(fby__read *read);
-/** Nothing of it is under way: the sink is told. */
-void fby__read_finish(fby__read *read, int worker);
 
 /* ---- fetch.c ---- */
 

@@ -6,6 +6,7 @@ import time
 import types
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import forebay as fb
@@ -37,6 +38,28 @@ def test_each_epoch_is_apart(table):
     assert report.gap_ns == sum(e.gap_ns for e in report.epochs) and report.work_ns < report.gap_ns
     assert 0 < first.wait_share <= 1 and first.samples_per_second > 0
     assert first.bytes_per_second["read"] > 0 and second.bytes_per_second["read"] == 0
+
+
+@pytest.mark.parametrize("split, options", [(None, {}), (None, {"memory": "12MiB"}), (0.05, {"memory": "64MiB"})], ids=["whole", "direct", "thin"])
+def test_what_is_read_is_counted_with_its_block(tmp_path, split, options):
+    """At any time, also while other blocks are under way: whoever divides one count by the other gets what a block has."""
+    pq = pytest.importorskip("pyarrow.parquet")
+    rows, names = 2_000, [f"c{i}" for i in range(32)]
+    block = {name: np.arange(rows, dtype="f8") + i for i, name in enumerate(names)}
+    table = pa.table({name: np.tile(values, 50) for name, values in block.items()})
+    pq.write_table(table, tmp_path / "x.parquet", row_group_size=rows, compression="none", use_dictionary=False, write_statistics=False)
+    samples = fb.open(tmp_path / "x.parquet").rows()
+    samples = samples if split is None else samples.split(part=split, rest=1 - split, by="samples")["part"]
+    with samples.loader({"x": names}, batch_size=20, superbatch=4_000, **options) as loader:
+        seen, decoded = set(), set()
+        for _ in range(2):
+            for _ in loader:
+                report = loader.report()
+                seen.add(report.bytes_read / report.blocks_read)
+                decoded.add(report.bytes_decoded / report.blocks_read)
+    assert len(seen) == 1 and seen.pop() >= rows * len(names) * 8
+    assert decoded == {rows * len(names) * 8} if (split, options) == (None, {}) else max(decoded) <= rows * len(names) * 8
+    assert (report.blocks_from_cache == 0) == ("12MiB" in options.values()), "only direct delivery keeps nothing"
 
 
 def test_a_printed_report_says_how_sure_it_is_of_what_it_saw_too_early(table):

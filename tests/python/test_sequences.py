@@ -102,10 +102,11 @@ def test_padded_is_a_sequence_of_its_real_rows(path, with_lengths, framework):
         assert p[1:3].to_list() == LISTS[1:3] and p[1:3][1].tolist() == LISTS[2] and "2 samples" in repr(p[1:3])
         assert p.offsets.tolist() == [0, 2, 2, 3, 6] and p[:0].offsets.tolist() == [0] and p.to_ragged().to_list() == LISTS
         assert p.to_padded(2, pad=-1).values.tolist() == [[1, 2], [-1, -1], [3, -1], [4, 5]] and p.to_padded().to_list() == LISTS
+        assert p.to_padded(4, pad=9).values.tolist() == [[1, 2, 9, 9], [9, 9, 9, 9], [3, 9, 9, 9], [4, 5, 6, 9]] and p.to_padded(4).to_list() == LISTS
         if framework == "torch":
             assert p.to("cpu").to_list() == LISTS == [x.tolist() for x in p.to_nested().unbind()]
         else:
-            with pytest.raises(TypeError, match="stays in the memory of the CPU: tensors of framework='torch'"):
+            with pytest.raises(TypeError, match="stay in the memory of the CPU: tensors of framework='torch'"):
                 p.to("cpu")
             with pytest.raises(TypeError, match=r"to_nested\(\) makes a tensor of torch"):
                 p.to_nested()
@@ -120,6 +121,10 @@ def test_lengths_beyond_a_padded_buffer_end_with_it_and_rows_of_none_have_their_
     values = memoryview(np.arange(24, dtype=np.int32).reshape(2, 3, 4))
     p = fb.Padded.with_lengths(values, memoryview(np.array([5, 0])))
     assert p[0].tolist() == np.asarray(values)[0].tolist() and p[1].shape == (0, 4) and [x.shape for x in p] == [(3, 4), (0, 4)]
+    for values in (values, np.asarray(values), torch.from_numpy(np.asarray(values).copy())):
+        lengths = np.array([5, 0]) if not hasattr(values, "detach") else torch.tensor([5, 0])
+        p = fb.Padded.with_lengths(values, memoryview(lengths) if isinstance(values, memoryview) else lengths)
+        assert p.offsets.tolist() == [0, 3, 3] and [len(x) for x in p.to_ragged()] == [3, 0] == [len(x) for x in p.to_padded(4)]
     assert [len(x) for x in fb.Padded.with_lengths(memoryview(np.zeros((2, 0), np.int32)), memoryview(np.array([0, 0])))] == [0, 0]
 
 
@@ -166,13 +171,17 @@ def test_they_are_pytrees_of_torch(path):
         assert len(leaves) == 6 and all(isinstance(leaf, torch.Tensor) for leaf in leaves)
         again = _pytree.tree_unflatten(leaves, tree)
         assert type(again) is fb.Batch and again["l"].to_list() == LISTS == again["p"].to_list() and list(again["s"]) == WORDS
+        paths = [_pytree.keystr(path) for path, _ in _pytree.tree_flatten_with_path(batch)[0]]
+        assert paths[:4] == ["['l']['values']", "['l']['offsets']", "['p']['values']", "['p']['rows']"]
+        assert _pytree.tree_map(lambda _: None, batch)["p"]._parts() == (None, None)
 
 
-@pytest.mark.parametrize("library", ["torch.utils._pytree", "jax"])
-def test_what_is_made_before_any_loader_is_a_pytree(library):
+@pytest.mark.parametrize("order", ["import {0} as library, forebay as fb", "import forebay as fb, {0} as library; import forebay.{1}"])
+@pytest.mark.parametrize("library, module", [("torch.utils._pytree", "torch"), ("jax", "jax")])
+def test_what_is_made_before_any_loader_is_a_pytree(library, module, order):
     pytest.importorskip(library)
     code = f"""if True:
-        import numpy, {library} as library, forebay as fb
+        import numpy; {order.format(library, module)}
         tree = library.tree_map if hasattr(library, "tree_map") else library.tree.map
         ragged = fb.Ragged(numpy.array([1.0, 2.0]), numpy.array([0, 2]))
         got = tree(lambda x: x + 1, fb.Batch(x=numpy.zeros(2), r=ragged, p=ragged.to_padded()))
@@ -191,6 +200,9 @@ def test_they_are_pytrees_of_jax(path):
         assert type(doubled) is fb.Ragged and doubled.values.tolist() == [2 * x for x in sum(LISTS, [])]
         assert batch["l"].to_padded().to_list() == LISTS and batch["p"].to_list() == LISTS
         assert batch["p"].offsets.tolist() == [0, 2, 2, 3, 6] and batch["p"].to_ragged().to_list() == LISTS
+        assert jax.jit(lambda b: b["p"].to_padded(4, pad=-1).values)(batch)[2].tolist() == [3, -1, -1, -1]
+        assert jax.tree.map(lambda _: None, batch["p"])._parts() == (None, None)
+        assert jax.tree_util.keystr(jax.tree_util.tree_flatten_with_path(batch["l"])[0][1][0]) == "['offsets']"
         device = jax.devices()[0]
         assert batch["p"].to(device).to_list() == LISTS and batch["l"].to(device).values.devices() == {device}
 

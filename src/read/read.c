@@ -1,7 +1,8 @@
-/* What the reads of a reader share: threads' scratch, and what the account lacks. And what one read consists of. See read.h. */
+/* What the reads of a reader share: threads' scratch, and what the account lacks. What one read consists of, and its end. See read.h. */
 #include "read/read_internal.h"
 
 #include "base/alloc.h"
+#include "base/cancel.h"
 #include "base/checked.h"
 
 #include <stdio.h>
@@ -160,3 +161,47 @@ void fby__read_fini(fby__read *read)
 }
 
 const fby__file_column *fby__read_origin(const fby__read *read, uint32_t column) { return &read->origins[column]; }
+
+/* ---- the end ---- */
+
+void fby__read_finish(fby__read *read, int worker)
+{
+    const bool failed = atomic_load_explicit(&read->failed, memory_order_relaxed) != FBY__READ_GOES_ON; /* ordered by `pending` */
+    for (uint32_t s = 0; s < read->reader->max_segments; s++)
+        fby__range_list_clear(&read->chunks[s]);
+    fby__file_unref(read->file);
+    fby__table_unref(read->table);
+    read->file = NULL;
+    read->table = NULL;
+    fby__fetch_give_back(read);
+    const int first = read->reader->n_helpers ? 0 : worker, last = read->reader->n_helpers ? read->reader->n_workers - 1 : worker;
+    for (int i = first; !read->reader->asks_sink && i <= last; i++) /* ordered by `pending` */
+        fby__reader_settle(read->reader, i);
+    const fby_error error = read->error; /* done() may begin the read again, or free it */
+    read->sink->done(read, failed ? &error : NULL);
+}
+
+void fby__read_fail(fby__read *read, uint32_t task, const fby_error *error, bool lacks_room)
+{
+    pthread_mutex_lock(&read->lock);
+    const uint32_t before = atomic_load_explicit(&read->failed, memory_order_relaxed),
+                   now = lacks_room ? FBY__READ_LACKS_ROOM : FBY__READ_STOPS;
+    if (now > before || (now == before && task < read->failed_task)) {
+        read->failed_task = task;
+        read->error = *error;
+        read->lacks_room = lacks_room;
+        atomic_store_explicit(&read->failed, now, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&read->lock);
+}
+
+bool fby__read_given_up(fby__read *read)
+{
+    const fby__reader *r = read->reader;
+    if (!(r->stop && atomic_load_explicit(r->stop, memory_order_relaxed)) && !fby__cancelled())
+        return false;
+    fby_error error = {.file_offset = -1};
+    (void)fby__fail(&error, FBY_E_CANCELLED, "reading was stopped");
+    fby__read_fail(read, 0, &error, false);
+    return true;
+}

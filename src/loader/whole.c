@@ -1,8 +1,10 @@
 /*
- * The panels of a block: all of it stays in the cache as it is decoded, and batches are gathered from it. Of blocks of whose rows few are needed, thin.c
+ * Whole blocks: all of a block stays in the cache as it is decoded, and batches are gathered from it. Of blocks of whose rows few are needed, thin.c
  * keeps those alone; direct.c keeps nothing.
  */
 #include "loader/internal.h"
+
+#include "base/checked.h"
 
 void fby__load_place(const fby__load_job *job, uint32_t panel, uint8_t **at)
 {
@@ -65,9 +67,9 @@ static fby_status reserve(fby__read *read, fby_error *err)
     return FBY_OK;
 }
 
-static const fby__sink PANELS = {.reserve = reserve, .place = fby__load_grow, .done = fby__load_done, .room = fby__load_room};
+static const fby__sink WHOLE = {.reserve = reserve, .place = fby__load_grow, .done = fby__load_done, .room = fby__load_room};
 
-static const fby__sink *sink_of(const fby__room *room) { return room->whole ? &fby__thin_sink : &PANELS; }
+static const fby__sink *sink_of(const fby__room *room) { return room->whole ? &fby__thin_sink : &WHOLE; }
 
 const fby__delivery *const fby__preferred_delivery = &fby__direct_delivery;
 const fby__delivery fby__gathered_delivery = {.keeps_blocks = true, .room = fby__thin_room, .sink = sink_of};

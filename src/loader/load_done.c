@@ -32,7 +32,7 @@ static bool learn_locked(fby__loader_source *in, const fby__cache_entry *e)
 static bool goes_on_locked(const fby__load_job *job)
 {
     uint8_t *company = &fby__progress_of(job->in)->company[fby__block_in(job->in, job->entry)];
-    if (!job->read.lacks_room)
+    if (job->copies || !job->read.lacks_room)
         return false;
     if (learn_locked(job->in, job->entry))
         return true;
@@ -47,7 +47,9 @@ static bool goes_on_locked(const fby__load_job *job)
 static void count_locked(fby__load_job *job)
 {
     fby__trace *trace = &job->loader->engine.trace;
-    fby__trace_count(trace, FBY__COUNT_BLOCKS_READ, 1);
+    fby__trace_count(trace, job->copies ? FBY__COUNT_BLOCKS_CACHED : FBY__COUNT_BLOCKS_READ, 1);
+    if (job->copies)
+        return;
     fby__trace_count(trace, FBY__COUNT_BYTES_READ, job->read.bytes);
     fby__trace_count(trace, FBY__COUNT_BYTES_DECODED, job->read.decoded_bytes);
     atomic_fetch_add_explicit(&job->in->bytes_read, job->read.bytes, memory_order_relaxed);

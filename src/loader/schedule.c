@@ -78,15 +78,20 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     fby__slab slabs[3] = {{0}};
     fby__thin thin;
     const fby__room room = room_of(l, w, &thin);
-    /* What is given back after decoding comes first: else room for the rest is made of the one that the block before gave back. */
-    const size_t bytes[3] = {room.whole, room.kept, room.stays};
-    if (room.whole == 0 && !fby__is_narrow_locked(s) &&
+    const bool shares = !fby__is_narrow_locked(s);
+    uint64_t from_lo = w->lo;
+    if (room.whole == 0 && shares &&
         (*out = fby__shared_find_locked(l, block, w->lo, w->hi, fby__slab_class_bytes(room.stays), now))) {
         fby__trace_count(&l->engine.trace, FBY__COUNT_BLOCKS_CACHED, 1);
         return FBY__STARTED;
     }
     const bool counted = reserve_entry(l, now);
     bool fits = counted;
+    fby__shared *body = counted && shares && room.whole && !room.stays
+                            ? fby__shared_hold_locked(l, block, w->lo, w->hi, fby__slab_class_bytes(room.whole), now, &from_lo)
+                            : NULL;
+    /* What is given back after decoding comes first: else room for the rest is made of the one that the block before gave back. */
+    const size_t bytes[3] = {body ? 0 : room.whole, room.kept, room.stays};
     for (int i = 0; i < 3 && fits; i++)
         fits = !bytes[i] || reserve(l, bytes[i], now, &slabs[i]);
     if (!fits) {
@@ -97,6 +102,7 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     if (!e) {
         for (int i = 0; i < 3; i++)
             fby__slab_free(l->engine.account, &slabs[i]);
+        fby__shared_drop(l, &(fby__block_panels){.shared = body});
         if (counted)
             fby__account_discharge(l->engine.account, own_bytes(l));
         if (!fits)
@@ -120,16 +126,23 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     s->n_loads++;
     job->entry = e;
     job->now = now;
-    job->company = progress->company[block - in->first_block];
+    job->copies = body != NULL;
+    job->from_lo = from_lo;
+    job->company = body ? FBY__WITH_OTHERS : progress->company[block - in->first_block];
     job->read.by_itself = s->by_itself = job->company != FBY__WITH_OTHERS;
     for (uint32_t i = 0; i < in->n_panels; i++)
         e->data.panels[i].capacity = fby__loader_capacity(in, fby__block_in(in, e), &in->panels[i]);
+    if (body)
+        fby__shared_lend(l, body, &e->data);
     job->phase = s->load_phase; /* nothing is read ahead of an epoch that is delivered directly */
     job->item = s->load_item;
     job->read.sink = l->engine.delivery->sink(&room);
     job->read.deadline = fby__decode_deadline(batch);
-    const bool waits = l->engine.openers && fby__reader_waits(&in->reader);
-    job->task = (fby__task){.run = waits ? fby__load_start_apart : fby__load_start, .deadline = fby__load_deadline(batch)};
+    const bool waits = !body && l->engine.openers && fby__reader_waits(&in->reader);
+    job->task = (fby__task){.run = body    ? fby__thin_copy
+                                   : waits ? fby__load_start_apart
+                                           : fby__load_start,
+                            .deadline = fby__load_deadline(batch)};
     fby__pool_submit(waits ? l->engine.openers : l->engine.pool, &job->task);
     *out = e;
     return FBY__STARTED;

@@ -9,8 +9,8 @@
  * charged for all of it, so that each loader keeps to its own budget whatever the others do. A loader alone makes none: what it has is offered
  * when another joins it.
  *
- * Siblings are loaders whose panels come out alike: the same files, columns and row operations. They have one list of bodies. Left out
- * are blocks of which few rows are kept, since those are one loader's samples, and rows that go to their batches directly.
+ * Siblings are loaders whose panels come out alike: the same files, columns and row operations. They have one list of bodies. Of a block of which it
+ * needs few rows, a loader copies those from a body (thin.c); they are its own samples, and no body. Rows that go to their batches directly are not shared.
  */
 #include "loader/internal.h"
 
@@ -255,7 +255,11 @@ static fby__shared *hold(struct fby__siblings *s, uint32_t block, uint64_t lo, u
     return body;
 }
 
-fby__cache_entry *fby__shared_find_locked(fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, size_t own_bytes, uint64_t now)
+/*
+ * Hold a body with these rows, charged for it and for `beside` bytes. What is larger than need be, own_bytes, takes no other entry's place. NULL:
+ * nobody has them, or they do not fit.
+ */
+static fby__shared *hold_charged(fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, size_t own_bytes, size_t beside, uint64_t now)
 {
     struct fby__siblings *s = l->engine.siblings;
     if (!s || atomic_load_explicit(&s->n_loaders, memory_order_relaxed) == 1)
@@ -266,31 +270,55 @@ fby__cache_entry *fby__shared_find_locked(fby_loader *l, uint32_t block, uint64_
     pthread_mutex_unlock(&s->lock);
     if (!found)
         return NULL;
-    /* Not under the siblings' lock: an entry that is evicted lets go of its body. What is larger than need be takes no other's place. */
-    const size_t entry = fby__load_entry_bytes(&l->outputs);
-    while (!fby__account_reserve(l->engine.account, bytes + entry))
+    /* Not under the siblings' lock: an entry that is evicted lets go of its body. */
+    while (!fby__account_reserve(l->engine.account, bytes + beside))
         if (bytes > own_bytes || !fby__cache_evict(l->schedule.cache, now))
             return NULL;
     fby__shared *body = hold(s, block, lo, hi, bytes);
-    if (!body) {
-        fby__account_discharge(l->engine.account, bytes + entry);
-        return NULL;
+    if (!body)
+        fby__account_discharge(l->engine.account, bytes + beside);
+    return body;
+}
+
+void fby__shared_lend(const fby_loader *l, fby__shared *body, fby__block_panels *to)
+{
+    for (uint32_t i = 0; i < l->engine.siblings->n_panels; i++) {
+        to->panels[i] = body->data.panels[i];
+        to->panels[i].layout = &l->sources.at[0].panels[i].layout; /* the maker's goes with it */
     }
-    fby__block_panels held = {.shared = body};
-    fby__cache_entry *e = fby__cache_insert(l->schedule.cache, block, body->lo, body->hi);
+    to->shared = body;
+}
+
+fby__cache_entry *fby__shared_find_locked(fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, size_t own_bytes, uint64_t now)
+{
+    const size_t entry = fby__load_entry_bytes(&l->outputs);
+    fby__shared *body = hold_charged(l, block, lo, hi, own_bytes, entry, now);
+    fby__cache_entry *e = body ? fby__cache_insert(l->schedule.cache, block, body->lo, body->hi) : NULL;
     if (!e) {
-        fby__shared_drop(l, &held);
-        fby__account_discharge(l->engine.account, entry);
+        fby__shared_drop(l, &(fby__block_panels){.shared = body});
+        fby__account_discharge(l->engine.account, body ? entry : 0);
         return NULL;
     }
     e->data.own_bytes = entry;
-    for (uint32_t i = 0; i < s->n_panels; i++) {
-        e->data.panels[i] = body->data.panels[i];
-        e->data.panels[i].layout = &l->sources.at[0].panels[i].layout; /* the maker's goes with it */
-    }
-    e->data.shared = body;
+    fby__shared_lend(l, body, &e->data);
     e->state = FBY__ENTRY_READY;
     return e;
+}
+
+fby__shared *fby__shared_hold_locked(fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, size_t own_bytes, uint64_t now,
+                                     uint64_t *out_lo)
+{
+    const fby__loader_source *in = l->sources.at;
+    fby__shared *body = hold_charged(l, block, lo, hi, own_bytes, 0, now);
+    bool as_known = true; /* what is copied has the room that is known of */
+    for (uint32_t i = 0; body && i < in->n_panels; i++)
+        as_known &= body->data.panels[i].capacity == fby__loader_capacity(in, block, &in->panels[i]);
+    if (!as_known) {
+        fby__shared_drop(l, &(fby__block_panels){.shared = body});
+        return NULL;
+    }
+    *out_lo = body ? body->lo : lo;
+    return body;
 }
 
 void fby__shared_drop(fby_loader *l, fby__block_panels *p)

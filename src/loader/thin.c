@@ -10,6 +10,8 @@
  *   few rows                   all       spans, then panels of the rows in them; those of first rows a row a sample
  *   first rows    the others   theirs    theirs, a row a sample
  *
+ * Where another loader of the process has the block, its rows are copied from there, and nothing is decoded (shared.c).
+ *
  * All sizes are reserved before the block is read. Panels of few rows hold spans of rows; which, lies before them in the same memory. The
  * sample's number says where its first row is: but with spans of keys, which are not one span of samples, they are kept as others are.
  */
@@ -270,7 +272,9 @@ static bool moved_next(moved *m, uint64_t n_rows)
     return m->n > 0;
 }
 
-static void move_panel(const fby__loader_source *in, const fby__cache_entry *e, uint32_t i, const fby__panel *from, uint64_t n_rows)
+/* lo: the first row of `from`. */
+static void move_panel(const fby__loader_source *in, const fby__cache_entry *e, uint32_t i, const fby__panel *from, uint64_t lo,
+                       uint64_t n_rows)
 {
     const fby__panel_kind kind = in->panels[i].layout.kind;
     fby__panel *to = &e->data.panels[i];
@@ -280,7 +284,7 @@ static void move_panel(const fby__loader_source *in, const fby__cache_entry *e, 
     moved m;
     if (kind == FBY__PANEL_BYTES) {
         for (moved_begin(&m, in, e, firsts); moved_next(&m, n_rows);)
-            total += string_bytes(from, m.span, m.n, e->lo, m.end);
+            total += string_bytes(from, m.span, m.n, lo, m.end);
         /* one by one, or, where they share so many bytes that this takes more room, with all that are there */
         each = total <= from->used && total <= to->capacity;
         if (!each && from->used)
@@ -289,11 +293,11 @@ static void move_panel(const fby__loader_source *in, const fby__cache_entry *e, 
     }
     for (moved_begin(&m, in, e, firsts); moved_next(&m, n_rows);) {
         if (kind == FBY__PANEL_DENSE)
-            move_dense(from, to, m.span, m.n, e->lo, m.end);
+            move_dense(from, to, m.span, m.n, lo, m.end);
         else if (kind == FBY__PANEL_RAGGED)
-            row = move_ragged(from, to, m.span, m.n, e->lo, m.end);
+            row = move_ragged(from, to, m.span, m.n, lo, m.end);
         else
-            move_bytes(from, to, each, m.span, m.n, e->lo, m.end);
+            move_bytes(from, to, each, m.span, m.n, lo, m.end);
     }
     for (; kind == FBY__PANEL_RAGGED && row <= to->rows; row++)
         to->offsets[row] = to->used;
@@ -313,7 +317,8 @@ static uint64_t write_spans(fby__loader_source *in, fby__cache_entry *e)
     return n_rows;
 }
 
-static void compact(fby__loader_source *in, fby__cache_entry *e)
+/* lo: the first row of the panels as they are. */
+static void compact(fby__loader_source *in, fby__cache_entry *e, uint64_t lo)
 {
     fby_loader *l = in->loader;
     for (uint32_t i = 0; i < in->n_panels; i++)
@@ -336,13 +341,30 @@ static void compact(fby__loader_source *in, fby__cache_entry *e)
         (void)fby__panel_bytes(&lp->layout, rows, capacity, &bytes, NULL); /* checked when the loader was opened */
         fby__panel_place(&lp->layout, rows, capacity, at, &e->data.panels[i]);
         at += bytes;
-        move_panel(in, e, i, &from, n_rows);
+        move_panel(in, e, i, &from, lo, n_rows);
     }
     fby__slab_free(l->engine.account, &e->data.whole);
     if (!e->data.memory.data) { /* else panels that stay may lie in the map */
         fby__file_unref(e->data.mapped);
         e->data.mapped = NULL;
     }
+}
+
+/* ---- rows that another loader has ---- */
+
+void fby__thin_copy(fby__task *task, int worker)
+{
+    (void)worker;
+    fby__load_job *job = FBY__TASK_OWNER(task, fby__load_job, task);
+    fby_loader *l = job->loader;
+    fby_error err = {.file_offset = -1};
+    const fby_status status = fby__slab_map(l->engine.account, &job->entry->data.kept, &err);
+    if (status == FBY_OK)
+        compact(job->in, job->entry, job->from_lo);
+    pthread_mutex_lock(&l->schedule.lock);
+    fby__shared_drop(l, &job->entry->data);
+    fby__schedule_unlock(l);
+    fby__load_publish(job, status == FBY_OK ? NULL : &err);
 }
 
 /* ---- the sink ---- */
@@ -366,7 +388,7 @@ static void done(fby__read *read, const fby_error *error)
     job->entry->data.mapped = read->mapped;
     read->mapped = NULL;
     if (!error)
-        compact(job->in, job->entry);
+        compact(job->in, job->entry, job->entry->lo);
     fby__load_publish(job, error);
 }
 

@@ -80,8 +80,7 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     const fby__room room = room_of(l, w, &thin);
     const bool shares = !fby__is_narrow_locked(s);
     uint64_t from_lo = w->lo;
-    if (room.whole == 0 && shares &&
-        (*out = fby__shared_find_locked(l, block, w->lo, w->hi, fby__slab_class_bytes(room.stays), now))) {
+    if (room.whole == 0 && shares && (*out = fby__shared_find_locked(l, block, w->lo, w->hi, fby__slab_class_bytes(room.stays), now))) {
         fby__trace_count(&l->engine.trace, FBY__COUNT_BLOCKS_CACHED, 1);
         return FBY__STARTED;
     }

@@ -252,7 +252,7 @@ static void check_memory_batch(const fby_batch *b)
             fail_msg("row %lld is wrong", (long long)row[i]);
 }
 
-static const fby_output TWO[] = {{.name = "row", .from = FBY_FROM_SAMPLE_INDEX},
+static const fby_output TWO[] = {{.name = "row", .from = FBY_FROM_ROW_INDEX},
                                  {.name = "id", .columns = ID, .n_columns = 1},
                                  {.name = "x", .columns = X, .n_columns = 1}};
 enum { BLOCKS = 40, BLOCK_ROWS = 5000 };
@@ -279,6 +279,70 @@ static uint64_t least_bytes(fby_dataset *ds)
     const uint64_t bytes = report_of(l).budget_minimum_bytes;
     fby_loader_close(l);
     return bytes;
+}
+
+/* One row in twelve: of each block less than half is kept. */
+static fby_samples *few_rows(fby_dataset *ds)
+{
+    const fby_samples_opts opts = {.size = sizeof opts, .kind = FBY_SAMPLES_ROWS};
+    const fby_split_opts split = {.size = sizeof split, .kind = FBY_SPLIT_SAMPLES, .seed = 1};
+    fby_samples *all = NULL, *part = NULL;
+    fby_error err;
+    assert_int_equal(fby_samples_open(ds, &opts, &all, &err), FBY_OK);
+    assert_int_equal(fby_samples_split(all, &split, &(fby_split){.fraction = 1.0 / 12}, 1, &part, &err), FBY_OK);
+    fby_samples_close(all);
+    return part;
+}
+
+/* Checks all batches of an epoch; returns the number of their samples, or 0 for want of memory. */
+static uint64_t check_memory_epoch(fby_loader *l, uint64_t epoch)
+{
+    fby_error err = {0};
+    fby_batch *b = NULL;
+    uint64_t n = 0;
+    fby_status status = fby_loader_begin(l, epoch, &err);
+    while (status == FBY_OK && (status = fby_loader_next(l, -1, &b, &err)) == FBY_OK) {
+        check_memory_batch(b);
+        n += fby_batch_size(b);
+        fby_batch_unref(b);
+    }
+    if (status != FBY_END)
+        assert_int_equal(status, FBY_E_NOMEM);
+    return status == FBY_END ? n : 0;
+}
+
+static void a_loader_of_few_rows_copies_them_from_one_that_has_the_block(void **state)
+{
+    (void)state;
+    fby_dataset *ds = memory_dataset();
+    const uint64_t before = fby__ledger_charged_bytes();
+    fby_samples *few = few_rows(ds);
+    fby_loader_opts opts = memory_opts(2, 0);
+    opts.samples = few;
+    opts.streams = 1;
+    uint64_t failed = 0, went_well = 0;
+    for (uint64_t k = 0; went_well < 40 && k < 100000; k++) {
+        fby_loader *all = open_loader(ds, memory_opts(1, 0)), *part = open_loader(ds, opts);
+        assert_int_equal(check_memory_epoch(all, 0), BLOCKS * BLOCK_ROWS);
+        fby__alloc_fail_at(k);
+        const uint64_t n = check_memory_epoch(part, 0);
+        fby__alloc_fail_at(0);
+        failed += n == 0;
+        went_well = n ? went_well + 1 : 0;
+        const fby_report r = report_of(part);
+        assert_true(n == 0 || n == fby_samples_count(few));
+        assert_true(n == 0 || (r.blocks_from_cache >= 3 * r.blocks_read && r.budget_peak_bytes <= r.budget_bytes));
+        fby_loader_close(all);
+        if (n) { /* what was copied is its own */
+            assert_int_equal(check_memory_epoch(part, 1), n);
+            assert_int_equal(report_of(part).blocks_read, r.blocks_read);
+        }
+        fby_loader_close(part);
+        assert_int_equal(fby__ledger_charged_bytes(), before);
+    }
+    assert_true(failed > 5);
+    fby_samples_close(few);
+    fby_dataset_close(ds);
 }
 
 /* Batches by turns: blocks are taken over, evicted here and kept there, and given up in every order. */
@@ -327,6 +391,7 @@ static void each_loader_keeps_to_its_own_budget(void **state)
 
 typedef struct consumer {
     fby_dataset *ds;
+    fby_samples *few; /* of every other loader */
     uint64_t seed, least;
     uint64_t n_shared;
     bool wrong;
@@ -340,6 +405,10 @@ static void *consume(void *user)
         fby_loader *l = NULL;
         fby_error err = {0};
         fby_loader_opts opts = memory_opts(c->seed + (uint64_t)round, c->least + fby__random_below(&random, 45) * BLOCK_ROWS * 12);
+        if (round % 2) {
+            opts.samples = c->few;
+            opts.superbatch_samples = 2000;
+        }
         if (try_loader(c->ds, opts, &l, &err) != FBY_OK || fby_loader_begin(l, 0, &err) != FBY_OK) {
             c->wrong = true;
             return NULL;
@@ -374,9 +443,10 @@ static void loaders_on_several_threads_open_evict_and_close_at_any_moment(void *
     fby_dataset *ds = memory_dataset();
     consumer c[CONSUMERS];
     pthread_t id[CONSUMERS];
-    const uint64_t before = fby__ledger_charged_bytes(), seed = test_seed(), least = least_bytes(ds);
+    fby_samples *few = few_rows(ds);
+    const uint64_t before = fby__ledger_charged_bytes(), seed = test_seed(), least = least_bytes(ds) + (uint64_t)6 * BLOCK_ROWS * 12;
     for (uint64_t i = 0; i < CONSUMERS; i++) {
-        c[i] = (consumer){.ds = ds, .seed = seed + 1000 * i, .least = least};
+        c[i] = (consumer){.ds = ds, .few = few, .seed = seed + 1000 * i, .least = least};
         assert_int_equal(pthread_create(&id[i], NULL, consume, &c[i]), 0);
     }
     uint64_t shared = 0;
@@ -387,6 +457,7 @@ static void loaders_on_several_threads_open_evict_and_close_at_any_moment(void *
     }
     assert_true(shared > 0);
     assert_int_equal(fby__ledger_charged_bytes(), before);
+    fby_samples_close(few);
     fby_dataset_close(ds);
 }
 
@@ -433,6 +504,7 @@ int main(void)
         TEST(the_same_files_opened_twice_are_decoded_once),
         TEST(files_written_just_now_are_not_trusted_to_be_the_same),
         TEST(each_loader_keeps_to_its_own_budget),
+        TEST(a_loader_of_few_rows_copies_them_from_one_that_has_the_block),
         TEST(loaders_on_several_threads_open_evict_and_close_at_any_moment),
         TEST(a_child_of_fork_shares_with_nobody_of_its_parent),
     };

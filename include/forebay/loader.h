@@ -406,7 +406,7 @@ typedef struct fby_report {
     size_t size; /* set by the caller: sizeof(fby_report) */
     uint64_t epochs_begun, batches, samples;
     uint64_t bytes_read, bytes_decompressed, bytes_decoded, bytes_delivered;
-    uint64_t blocks_read, blocks_from_cache, blocks_evicted;
+    uint64_t blocks_read, blocks_from_cache, blocks_evicted; /* from the cache: decoded before, by this loader or another of the process */
     uint64_t elapsed_ns;                                     /* since the first epoch began */
     uint64_t first_batch_ns;                                 /* from the beginning of the last epoch to its first batch */
     uint64_t read_ns, decompress_ns, decode_ns, assemble_ns; /* decode without decompress */

@@ -83,7 +83,7 @@ void fby__slab_free(fby__account *account, fby__slab *slab);
 
 /**
  * Memory that several accounts hold: each of them is charged for all of it (fby__account_reserve), and discharged when it lets go, but
- * for the last, which gives it back with fby__slab_free. Detached, a slab is any such account's: the charge of the one that had it stays.
+ * for the last, which gives it back with fby__slab_free. Once detached, a slab is no single account's; the one that had it remains charged.
  */
 void fby__slab_detach(fby__account *account, fby__slab *slab);
 
@@ -105,8 +105,8 @@ void fby__pool_slab_drop(fby__account *account, fby__slab *slab); /* in use → 
 void fby__pool_slab_hand_out(fby__account *account, const fby__slab *slab);
 void fby__pool_slab_return(fby__account *account, fby__slab *slab);
 /**
- * Pin a slab that the consumer has, which stays so for the batches that lie in it later, until it is unmapped. False where that cannot be: the
- * pinner's doing, an account with another pinner, a child of fork(). Nothing where it is pinned.
+ * Pin a slab that the consumer has. It stays pinned for later batches, until it is unmapped; one that is pinned is left as it is. False if it cannot
+ * be: the pinner refused, the account has another pinner, or this is a child of fork().
  */
 bool fby__pool_slab_pin(fby__account *account, fby__slab *slab, const fby__pinner *pinner);
 

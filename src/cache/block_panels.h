@@ -19,7 +19,7 @@ typedef struct fby__block_panels {
     fby__slab whole;            /* owned, while loading: panels of which few rows are kept; else empty */
     fby__slab kept;             /* owned: where those rows go; else empty */
     fby__file *mapped;          /* a reference, when panels lie in the map of a file; else NULL */
-    struct fby__shared *shared; /* a reference: of what other loaders hold too (loader/shared.c), and the slabs are empty; else NULL */
+    struct fby__shared *shared; /* a reference: of what other loaders hold too (loader/shared.c), where the panels are; else NULL */
     const fby__row_span *spans; /* n_spans, by row, in `kept`: which of the rows the panels hold. 0: all of them */
     uint32_t n_spans;
     uint64_t first_sample, n_firsts; /* n_firsts > 0: panels of first rows alone hold one a sample, from that sample of the block on */

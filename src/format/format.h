@@ -105,7 +105,6 @@ typedef struct fby__leaf_bounds {
     uint64_t
         shared_bytes; /* that chunks which reach beyond these rows take decoded, with what is kept beside each: worth keeping for the next block */
     bool one_value; /* nothing of these rows is stored: every one of them has the same value */
-    bool expands;   /* strings and lists may be longer than the metadata says: decoding may ask for more room */
 } fby__leaf_bounds;
 
 /** A byte range of the file that has to be read. */

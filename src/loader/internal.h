@@ -233,11 +233,13 @@ void fby__shared_offer_locked(fby__loader_engine *engine, fby__cache_entry *e);
  * own_bytes nothing is evicted.
  */
 fby__cache_entry *fby__shared_find_locked(fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, size_t own_bytes, uint64_t now);
-/** Hold what another loader has of those rows, of which some are to be copied: *out_lo is its first row. NULL as above, or it has other room for lists. */
-fby__shared *fby__shared_hold_locked(fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, size_t own_bytes, uint64_t now,
-                                     uint64_t *out_lo);
-/** The panels are those of what is held: until fby__shared_drop, which gives it back. */
-void fby__shared_lend(const fby_loader *l, fby__shared *body, fby__block_panels *to);
+/**
+ * Hold what another loader has of those rows, in about own_bytes, for some of them to be copied. NULL: nobody has them, they do not fit, or its lists and
+ * strings are larger than is known here.
+ */
+fby__shared *fby__shared_hold_locked(fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, size_t own_bytes, uint64_t now);
+/** The panels are those of what is held, until fby__shared_drop gives it back. Returns the first row of the block that they have. */
+uint64_t fby__shared_lend(const fby_loader *l, fby__shared *body, fby__block_panels *to);
 /** An entry goes: so does its reference, if it has one. */
 void fby__shared_drop(fby_loader *l, fby__block_panels *p);
 /* slow.c */
@@ -258,7 +260,7 @@ fby__thin fby__thin_of(const fby__loader_source *in, uint32_t block, uint64_t lo
 fby__room fby__thin_room(const fby__loader_source *in, uint32_t block, uint64_t rows, fby__thin thin);
 /** Panels of which few rows are needed: those are moved to `kept`, and the rest is given back. */
 extern const fby__sink fby__thin_sink;
-/** Run by a job that `copies`: the rows that are needed, out of another loader's panels. */
+/** Run by a job that is a copy: the rows that are needed, out of another loader's panels. */
 void fby__thin_copy(fby__task *task, int worker);
 /* report.c */
 /** Counts and times as they are, without quantiles, figures of the plan and a verdict. Not under the schedule's lock. */

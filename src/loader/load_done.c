@@ -1,4 +1,4 @@
-/* A block was read: what became of it, and what was learnt. Its batches may begin, or it is loaded once more. */
+/* A block was read, or copied: what became of it, and what was learnt. Its batches may begin, or it is loaded once more. */
 #include "loader/internal.h"
 
 #include "base/alloc.h"
@@ -32,7 +32,7 @@ static bool learn_locked(fby__loader_source *in, const fby__cache_entry *e)
 static bool goes_on_locked(const fby__load_job *job)
 {
     uint8_t *company = &fby__progress_of(job->in)->company[fby__block_in(job->in, job->entry)];
-    if (job->copies || !job->read.lacks_room)
+    if (job->is_copy || !job->read.lacks_room)
         return false;
     if (learn_locked(job->in, job->entry))
         return true;
@@ -44,12 +44,14 @@ static bool goes_on_locked(const fby__load_job *job)
 }
 
 /* All of a block at once, so that reports divide one by the other. */
-static void count_locked(fby__load_job *job)
+static void count_locked(const fby__load_job *job, bool failed)
 {
     fby__trace *trace = &job->loader->engine.trace;
-    fby__trace_count(trace, job->copies ? FBY__COUNT_BLOCKS_CACHED : FBY__COUNT_BLOCKS_READ, 1);
-    if (job->copies)
+    if (job->is_copy) {
+        fby__trace_count(trace, FBY__COUNT_BLOCKS_CACHED, !failed);
         return;
+    }
+    fby__trace_count(trace, FBY__COUNT_BLOCKS_READ, 1);
     fby__trace_count(trace, FBY__COUNT_BYTES_READ, job->read.bytes);
     fby__trace_count(trace, FBY__COUNT_BYTES_DECODED, job->read.decoded_bytes);
     atomic_fetch_add_explicit(&job->in->bytes_read, job->read.bytes, memory_order_relaxed);
@@ -71,7 +73,9 @@ void fby__load_publish(fby__load_job *job, const fby_error *why)
     const bool put_back = why && goes_on_locked(job);
     e->state = why ? FBY__ENTRY_FAILED : FBY__ENTRY_READY;
     e->error = put_back ? NULL : error;
-    count_locked(job);
+    count_locked(job, why != NULL);
+    if (job->is_copy)
+        fby__shared_drop(l, &e->data);
     if (!why) {
         (void)learn_locked(job->in, e); /* whether it was more */
         fby__shared_offer_locked(&l->engine, e);

@@ -65,7 +65,7 @@ static double densest_mean(fby__loader_source *in)
     return (double)rows / (double)fby__max_u64(samples, 1);
 }
 
-/* The most rows that n neighbours have; of many samples, that the blocks have which n neighbours may lie in. */
+/* The most rows that n neighbours have. With many samples an upper bound: the rows of the blocks that n neighbours may lie in. */
 static uint64_t neighbours(const fby__loader_source *in, uint64_t n)
 {
     const bool exact = fby_samples_count(in->samples) <= EXACT_SAMPLES;

@@ -69,6 +69,17 @@ static size_t room_bytes(const fby_loader *l, const wanted *w)
     return room.stays + room.whole + room.kept + own_bytes(l);
 }
 
+/* What is given back after decoding comes first: else room for the rest is made of the one that the block before gave back. */
+static bool reserve_slabs(fby_loader *l, const size_t bytes[3], uint64_t now, fby__slab out[3])
+{
+    bool fits = true;
+    for (int i = 0; i < 3 && fits; i++)
+        fits = !bytes[i] || reserve(l, bytes[i], now, &out[i]);
+    for (int i = 0; i < 3 && !fits; i++)
+        fby__slab_free(l->engine.account, &out[i]);
+    return fits;
+}
+
 /* For a phase whose ordinal is `now` and whose first batch is `batch`. */
 static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64_t batch, fby__cache_entry **out, fby_error *err)
 {
@@ -78,21 +89,21 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     fby__slab slabs[3] = {{0}};
     fby__thin thin;
     const fby__room room = room_of(l, w, &thin);
+    const size_t bytes[3] = {room.whole, room.kept, room.stays}, of_copy[3] = {0, room.kept, 0};
     const bool shares = !fby__is_narrow_locked(s);
-    uint64_t from_lo = w->lo;
     if (room.whole == 0 && shares && (*out = fby__shared_find_locked(l, block, w->lo, w->hi, fby__slab_class_bytes(room.stays), now))) {
         fby__trace_count(&l->engine.trace, FBY__COUNT_BLOCKS_CACHED, 1);
         return FBY__STARTED;
     }
     const bool counted = reserve_entry(l, now);
-    bool fits = counted;
-    fby__shared *body = counted && shares && room.whole && !room.stays
-                            ? fby__shared_hold_locked(l, block, w->lo, w->hi, fby__slab_class_bytes(room.whole), now, &from_lo)
-                            : NULL;
-    /* What is given back after decoding comes first: else room for the rest is made of the one that the block before gave back. */
-    const size_t bytes[3] = {body ? 0 : room.whole, room.kept, room.stays};
-    for (int i = 0; i < 3 && fits; i++)
-        fits = !bytes[i] || reserve(l, bytes[i], now, &slabs[i]);
+    fby__shared *body = NULL;
+    if (counted && shares && room.whole && !room.stays)
+        body = fby__shared_hold_locked(l, block, w->lo, w->hi, fby__slab_class_bytes(room.whole), now);
+    if (body && !reserve_slabs(l, of_copy, now, slabs)) {
+        fby__shared_drop(l, &(fby__block_panels){.shared = body});
+        body = NULL;
+    }
+    const bool fits = counted && (body || reserve_slabs(l, bytes, now, slabs));
     if (!fits) {
         s->no_room = true;
         fby__pump_when_consumed_locked(s, 0); /* values of a batch that is handed out are the consumer's, and no longer charged */
@@ -125,23 +136,21 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     s->n_loads++;
     job->entry = e;
     job->now = now;
-    job->copies = body != NULL;
-    job->from_lo = from_lo;
+    job->is_copy = body != NULL;
+    if (body)
+        job->body_lo = fby__shared_lend(l, body, &e->data);
     job->company = body ? FBY__WITH_OTHERS : progress->company[block - in->first_block];
     job->read.by_itself = s->by_itself = job->company != FBY__WITH_OTHERS;
     for (uint32_t i = 0; i < in->n_panels; i++)
         e->data.panels[i].capacity = fby__loader_capacity(in, fby__block_in(in, e), &in->panels[i]);
-    if (body)
-        fby__shared_lend(l, body, &e->data);
     job->phase = s->load_phase; /* nothing is read ahead of an epoch that is delivered directly */
     job->item = s->load_item;
     job->read.sink = l->engine.delivery->sink(&room);
     job->read.deadline = fby__decode_deadline(batch);
     const bool waits = !body && l->engine.openers && fby__reader_waits(&in->reader);
-    job->task = (fby__task){.run = body    ? fby__thin_copy
-                                   : waits ? fby__load_start_apart
-                                           : fby__load_start,
-                            .deadline = fby__load_deadline(batch)};
+    job->task = (fby__task){.run = waits ? fby__load_start_apart : fby__load_start, .deadline = fby__load_deadline(batch)};
+    if (body)
+        job->task.run = fby__thin_copy;
     fby__pool_submit(waits ? l->engine.openers : l->engine.pool, &job->task);
     *out = e;
     return FBY__STARTED;

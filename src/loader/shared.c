@@ -24,7 +24,7 @@ struct fby__shared {
     uint32_t block, n_holders;
     uint64_t lo, hi;
     size_t bytes;        /* that each holder is charged */
-    fby__account *owner; /* whose slabs they are, while there is one holder; else NULL. Borrowed: it is a holder's */
+    fby__account *owner; /* of the one that decoded them, whose slabs they are while it holds them; else NULL. Borrowed */
 };
 
 struct fby__siblings {
@@ -113,8 +113,8 @@ static void offer_ready(void *loader, fby__cache_entry *e)
 }
 
 /*
- * What a loader has decoded before there was another. Under g_siblings.lock: it does not leave meanwhile, but it may be closing. Its account
- * has paid for the bodies; the thread may be within another's.
+ * Offers what a loader decoded while it was alone. Under g_siblings.lock: it does not leave meanwhile, but it may be closing. Its account has paid
+ * for the bodies; the calling thread may be charging another one.
  */
 static void offer_all(fby_loader *l)
 {
@@ -243,23 +243,20 @@ static fby__shared *hold(struct fby__siblings *s, uint32_t block, uint64_t lo, u
 {
     pthread_mutex_lock(&s->lock);
     fby__shared *body = find_locked(s, block, lo, hi);
-    if (body && body->bytes == bytes) {
+    if (body && body->bytes == bytes)
         body->n_holders++;
-        if (body->owner)
-            each_slab(body, body->owner, s->n_panels, fby__slab_detach);
-        body->owner = NULL;
-    } else {
+    else
         body = NULL;
-    }
     pthread_mutex_unlock(&s->lock);
     return body;
 }
 
 /*
- * Hold a body with these rows, charged for it and for `beside` bytes. What is larger than need be, own_bytes, takes no other entry's place. NULL:
- * nobody has them, or they do not fit.
+ * Hold a body with these rows, of `most` bytes at most, charged for it and for `beside` bytes. What is larger than need be, own_bytes, takes no other
+ * entry's place. NULL: nobody has them, or they do not fit.
  */
-static fby__shared *hold_charged(fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, size_t own_bytes, size_t beside, uint64_t now)
+static fby__shared *charge_and_hold(fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, size_t most, size_t own_bytes, size_t beside,
+                                    uint64_t now)
 {
     struct fby__siblings *s = l->engine.siblings;
     if (!s || atomic_load_explicit(&s->n_loaders, memory_order_relaxed) == 1)
@@ -268,7 +265,7 @@ static fby__shared *hold_charged(fby_loader *l, uint32_t block, uint64_t lo, uin
     const fby__shared *found = find_locked(s, block, lo, hi);
     const size_t bytes = found ? found->bytes : 0;
     pthread_mutex_unlock(&s->lock);
-    if (!found)
+    if (!found || bytes > most)
         return NULL;
     /* Not under the siblings' lock: an entry that is evicted lets go of its body. */
     while (!fby__account_reserve(l->engine.account, bytes + beside))
@@ -280,44 +277,43 @@ static fby__shared *hold_charged(fby_loader *l, uint32_t block, uint64_t lo, uin
     return body;
 }
 
-void fby__shared_lend(const fby_loader *l, fby__shared *body, fby__block_panels *to)
+uint64_t fby__shared_lend(const fby_loader *l, fby__shared *body, fby__block_panels *to)
 {
     for (uint32_t i = 0; i < l->engine.siblings->n_panels; i++) {
         to->panels[i] = body->data.panels[i];
         to->panels[i].layout = &l->sources.at[0].panels[i].layout; /* the maker's goes with it */
     }
     to->shared = body;
+    return body->lo;
 }
 
 fby__cache_entry *fby__shared_find_locked(fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, size_t own_bytes, uint64_t now)
 {
     const size_t entry = fby__load_entry_bytes(&l->outputs);
-    fby__shared *body = hold_charged(l, block, lo, hi, own_bytes, entry, now);
-    fby__cache_entry *e = body ? fby__cache_insert(l->schedule.cache, block, body->lo, body->hi) : NULL;
+    fby__shared *body = charge_and_hold(l, block, lo, hi, SIZE_MAX, own_bytes, entry, now);
+    if (!body)
+        return NULL;
+    fby__cache_entry *e = fby__cache_insert(l->schedule.cache, block, body->lo, body->hi);
     if (!e) {
+        fby__account_discharge(l->engine.account, entry);
         fby__shared_drop(l, &(fby__block_panels){.shared = body});
-        fby__account_discharge(l->engine.account, body ? entry : 0);
         return NULL;
     }
     e->data.own_bytes = entry;
-    fby__shared_lend(l, body, &e->data);
+    (void)fby__shared_lend(l, body, &e->data); /* the entry has its first row */
     e->state = FBY__ENTRY_READY;
     return e;
 }
 
-fby__shared *fby__shared_hold_locked(fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, size_t own_bytes, uint64_t now,
-                                     uint64_t *out_lo)
+fby__shared *fby__shared_hold_locked(fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, size_t own_bytes, uint64_t now)
 {
     const fby__loader_source *in = l->sources.at;
-    fby__shared *body = hold_charged(l, block, lo, hi, own_bytes, 0, now);
-    bool as_known = true; /* what is copied has the room that is known of */
+    fby__shared *body = charge_and_hold(l, block, lo, hi, own_bytes + own_bytes / 4, SIZE_MAX, 0, now);
     for (uint32_t i = 0; body && i < in->n_panels; i++)
-        as_known &= body->data.panels[i].capacity == fby__loader_capacity(in, block, &in->panels[i]);
-    if (!as_known) {
-        fby__shared_drop(l, &(fby__block_panels){.shared = body});
-        return NULL;
-    }
-    *out_lo = body ? body->lo : lo;
+        if (body->data.panels[i].used > fby__loader_capacity(in, block, &in->panels[i])) {
+            fby__shared_drop(l, &(fby__block_panels){.shared = body});
+            body = NULL;
+        }
     return body;
 }
 
@@ -331,6 +327,10 @@ void fby__shared_drop(fby_loader *l, fby__block_panels *p)
     p->shared = NULL;
     pthread_mutex_lock(&s->lock);
     const bool last = --body->n_holders == 0;
+    if (!last && body->owner == l->engine.account) {
+        each_slab(body, body->owner, s->n_panels, fby__slab_detach);
+        body->owner = NULL;
+    }
     fby__shared **link = &s->bodies[body->block];
     while (last && *link != body)
         link = &(*link)->next;

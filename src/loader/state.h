@@ -143,8 +143,8 @@ typedef struct fby__load_job {
     uint64_t now;         /* ordinal of the phase that asked first: what is needed later may be evicted for it */
     uint8_t company;      /* an fby__company, the block's when it began */
     fby__slab stage;      /* the delivery's, while the block is read */
-    bool copies;          /* nothing is read: the rows are another loader's, whose panels begin with row from_lo */
-    uint64_t from_lo;
+    bool is_copy;         /* nothing is read: the rows are another loader's, whose panels begin with row body_lo */
+    uint64_t body_lo;
     struct fby__load_job *next_free;
 } fby__load_job;
 

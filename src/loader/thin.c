@@ -17,7 +17,9 @@
  */
 #include "loader/internal.h"
 
+#include "base/cancel.h"
 #include "base/checked.h"
+#include "base/clock.h"
 
 #include <string.h>
 
@@ -358,12 +360,15 @@ void fby__thin_copy(fby__task *task, int worker)
     fby__load_job *job = FBY__TASK_OWNER(task, fby__load_job, task);
     fby_loader *l = job->loader;
     fby_error err = {.file_offset = -1};
-    const fby_status status = fby__slab_map(l->engine.account, &job->entry->data.kept, &err);
+    const uint64_t began = fby__now_ns();
+    fby_status status;
+    if (atomic_load_explicit(&l->schedule.stop, memory_order_relaxed) || fby__cancelled())
+        status = fby__fail(&err, FBY_E_CANCELLED, "reading was stopped");
+    else
+        status = fby__slab_map(l->engine.account, &job->entry->data.kept, &err);
     if (status == FBY_OK)
-        compact(job->in, job->entry, job->from_lo);
-    pthread_mutex_lock(&l->schedule.lock);
-    fby__shared_drop(l, &job->entry->data);
-    fby__schedule_unlock(l);
+        compact(job->in, job->entry, job->body_lo);
+    fby__trace_stage(&l->engine.trace, FBY__STAGE_ASSEMBLE, fby__now_ns() - began);
     fby__load_publish(job, status == FBY_OK ? NULL : &err);
 }
 

@@ -42,7 +42,7 @@ uint64_t fby__pack_bucket_begin(const fby__pack_order *order, uint32_t k, uint32
 
 /**
  * How many buckets and scatter tasks there are for rows of about row_bytes in memory, when a task may hold task_bytes: half of it is a bucket,
- * with a quarter to spare, since rows vary; a quarter is rows on their way. Nothing of the machine. Both at least 1; as numbers that may be too large.
+ * with a quarter to spare, since rows vary; a quarter is rows on their way. Does not depend on the machine. At least 1; a double, since it may be too large.
  */
 double fby__pack_buckets_for(uint64_t rows, double row_bytes, uint64_t task_bytes);
 /** What a task has to hold so that there are no more than FBY__PACK_BUCKETS. */

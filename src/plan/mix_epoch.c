@@ -47,8 +47,8 @@ void fby__mix_epoch_destroy(fby__mix_epoch *mix)
 /* ---- passes ---- */
 
 /*
- * Where a pass's streams are cut. Passes take their parts of the source's slots before each stream in turn: a pass has the same share of
- * what those before it left there as of all that they left. Samples that the last pass has too many go to all streams alike, behind what each needs.
+ * Where a pass's streams are cut. Passes take slots of the source one after the other. One that gets a share q of all slots that are left gets q of
+ * those that are left before each stream. If the last pass has more samples than slots, all streams get their share of them at their ends.
  */
 typedef struct cuts {
     uint64_t *left;           /* streams + 1: of the source's slots before each stream, those that the passes before this one left; owned */

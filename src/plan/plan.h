@@ -338,8 +338,8 @@ void fby__epoch_destinations(const fby__epoch *epoch, uint32_t phase, uint32_t i
 fby_status fby__epoch_destinations_begin(fby__epoch *epoch, uint32_t phase, fby_error *err);
 void fby__epoch_destinations_end(fby__epoch *epoch, uint32_t phase);
 /**
- * Have its epochs destinations? All but FULL, batches by rows, length buckets and samples that are drawn anew in every epoch; and of mixtures
- * NONE, and those with a source that is FULL.
+ * Do its epochs have destinations? Not with FULL, batches by rows, length buckets, or samples that are drawn anew in every epoch; a mixture has none
+ * with NONE either, nor with a source that is FULL.
  */
 bool fby__plan_has_destinations(const fby__plan *plan);
 /**
@@ -347,8 +347,8 @@ bool fby__plan_has_destinations(const fby__plan *plan);
  */
 uint64_t fby__plan_epoch_bytes(const fby__plan *plan);
 /**
- * And while one is made, beside another such order: the blocks of all ranks; the orders of all of them for batches by rows, which are counted on
- * every rank; for a mixture, the list of the phases of all passes.
+ * What an epoch takes in addition while it is made: the blocks of all ranks; for batches by rows, which are counted on every rank, the orders of all
+ * of them; for a mixture, the list of the phases of all passes.
  */
 uint64_t fby__plan_making_bytes(const fby__plan *plan);
 /** The most batches that a phase of any epoch reaches into, where epochs have destinations. */

@@ -5,6 +5,6 @@
 #include "loader/internal.h"
 
 /** Straight from decoding, not gathered from panels in the cache. */
-static inline bool is_direct(const fby_loader *l) { return l->engine.delivery == &fby__direct_delivery; }
+static inline bool is_direct(const fby_loader *l) { return l->engine.delivery != &fby__gathered_delivery; }
 
 #endif

@@ -317,8 +317,6 @@ void fby__ipc_leaf_bounds(const fby__table *base, uint32_t group, uint64_t row_b
         .uncompressed_bytes = text ? text : fby__max_u64(values, rows) * fby__max_u64(1, node->format.width),
         .scratch_bytes = sum.plain + sum.rebased,
         .shared_bytes = part ? (uint64_t)(share * (double)sum.plain) : 0,
-        .expands = part || node->format.storage == FBY__ARROW_VIEW ||
-                   (node->dictionary != FBY__IPC_NONE && table->dictionaries[node->dictionary].format.storage == FBY__ARROW_VIEW),
     };
 }
 

@@ -24,8 +24,6 @@ void fby__pq_leaf_bounds(const fby__table *table, uint32_t group, uint32_t leaf,
         .n_values = chunk->n_values,
         .compressed_bytes = chunk->compressed_bytes,
         .uncompressed_bytes = chunk->uncompressed_bytes,
-        /* Prefixes shared with the value before are stored once, and bit 15 may hide an encoding that does the same. */
-        .expands = (chunk->encodings & (1u << FBY__PQ_DELTA_BYTE_ARRAY | 1u << 15)) != 0,
     };
 }
 

@@ -57,7 +57,6 @@ static void pq_leaf_bounds(const fby__table *table, uint32_t group, uint64_t row
     out->compressed_bytes = fby__min_u64(out->compressed_bytes, (uint64_t)(share * (double)out->compressed_bytes) + CUT_PAGES_BYTES);
     out->n_values = fby__min_u64(out->n_values, fby__max_u64(values, rows));
     out->uncompressed_bytes = fby__min_u64(out->uncompressed_bytes, bytes);
-    out->expands = true;
 }
 
 static fby_status pq_locate(const fby__locate_request *q, fby_error *err)

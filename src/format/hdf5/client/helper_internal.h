@@ -79,8 +79,8 @@ fby_status fby__h5_helper_pair(int type, int *out_ours, int *out_theirs, fby_err
 #define FBY__H5_GRACE_MS 2000u /* from the end of the socket to the end of the process */
 
 /**
- * Wait for a program's end, kill it after grace_ms, or when the call is cancelled. False: how it ended nobody can say, or it is stuck in the kernel and
- * is collected later.
+ * Wait for a program's end, kill it after grace_ms, or when the call is cancelled. False: its exit status is not known, or it is stuck in the kernel
+ * and is collected later.
  */
 bool fby__h5_helper_reap(pid_t pid, unsigned grace_ms, int *out_status);
 /** Programs that were stuck: wait so long for each. A forked child forgets them: they are not its children. */
@@ -90,7 +90,7 @@ void fby__h5_helper_forget_undead(void);
 typedef enum fby__h5_attempt { FBY__H5_FIRST_ATTEMPT, FBY__H5_LAST_ATTEMPT, FBY__H5_ONLY_ATTEMPT } fby__h5_attempt;
 /**
  * A program closed its socket while it was `doing` something ("read"): reap it and say how it ended, with `code` where that is its own fault and
- * FBY_E_IO where somebody killed it; of the first attempt that is FBY_E_STATE without a message, for another is to be made. pid 0: not known.
+ * FBY_E_IO where somebody killed it. On the first attempt it returns FBY_E_STATE without a message: the caller tries again. pid 0: not known.
  */
 fby_status fby__h5_helper_fail_ended(pid_t pid, const char *doing, fby_status code, fby__h5_attempt attempt, fby_error *err);
 

@@ -279,7 +279,6 @@ void fby__h5_leaf_bounds(const fby__table *base, uint32_t group, uint64_t row_be
     uint64_t rows = row_end - row_begin;
     bool heap = l->value == FBY__H5_VALUE_VLEN_STRING || l->value == FBY__H5_VALUE_VLEN_LIST || l->value == FBY__H5_VALUE_NESTED;
     out->n_values = fby__h5_mul_capped(fby__h5_mul_capped(rows, s->row_elements), l->elements);
-    out->expands = heap || l->value == FBY__H5_VALUE_REFERENCE;
     uint64_t first, last;
     fby__h5_indices(s, row_begin, row_end, &first, &last);
     uint64_t bytes = fby__h5_mul_capped(fby__h5_mul_capped(last - first, s->row_elements), s->type->bytes);

@@ -158,6 +158,8 @@ static void mapped_files_are_closed_without_a_lock(void **state)
 static void batches_that_rows_go_to_directly_are_mapped_without_a_lock(void **state)
 {
     (void)state;
+    if (!has_direct())
+        skip();
     enum { BLOCKS = 150 };
     static const char *wide[] = {"x", "narrow", "id", "x", "narrow", "id", "x", "narrow", "id"};
     static const fby_output outputs[] = {{.name = "all", .columns = wide, .n_columns = 9, .dtype = FBY_FLOAT64}};

@@ -152,6 +152,34 @@ static void become_python(FILE *spec)
     (void)execlp("python3", "python3", "-c", start, (char *)NULL); /* as its caller says */
 }
 
+/* How the files are opened, as fb.open() takes it. */
+static json_t *open_json(const cli_source *s)
+{
+    uint64_t axis;
+    json_t *all = json_pack("{s:s, s:s, s:s, s:s?, s:b, s:b}", "io", cli_words(FBY_OPTIONS_OPEN, "io")[s->io], "missing_columns",
+                            cli_words(FBY_OPTIONS_OPEN, "missing-columns")[s->missing_columns], "missing_sources",
+                            cli_words(FBY_OPTIONS_OPEN, "missing-sources")[s->missing_sources], "table", s->table, "immutable",
+                            (int)s->immutable, "stored_values", (int)s->stored_values);
+    if (s->axis)
+        json_object_set_new(all, "axis", cli_parse_count(s->axis, &axis) ? json_integer((json_int_t)axis) : cli_json_text(s->axis));
+    if (s->axes)
+        json_object_set_new(all, "axes", json_integer((json_int_t)s->axes));
+    if (s->external) {
+        json_t *folders = json_array();
+        for (const char *at = s->external; *at; at += *at == ':') {
+            const size_t n = strcspn(at, ":");
+            json_array_append_new(folders, json_stringn(at, n));
+            at += n;
+        }
+        json_object_set_new(all, "external", folders);
+    }
+    json_t *dtypes = json_object();
+    for (size_t i = 0; i < s->dtypes.n; i++) /* opening has put an end between column and dtype */
+        json_object_set_new(dtypes, s->dtypes.items[i], cli_json_text(s->dtypes.items[i] + strlen(s->dtypes.items[i]) + 1));
+    json_object_set_new(all, "dtypes", dtypes);
+    return all;
+}
+
 int bench_compare(const cli_data *data, const bench_load *load, const bench_options *o, char *const *paths, size_t n_paths)
 {
     const fby_dataset *ds = data->each[0];
@@ -173,6 +201,7 @@ int bench_compare(const cli_data *data, const bench_load *load, const bench_opti
     json_object_set_new(spec, "pipeline", load->pipeline ? cli_json_text(paths[0]) : json_null());
     json_object_set_new(spec, "set", texts_json(o->set.items, o->set.n));
     json_object_set_new(spec, "paths", texts_json(paths, n_paths));
+    json_object_set_new(spec, "open", open_json(&o->source));
     int code = add_files(ds, spec);
     if (code == CLI_CONTINUE)
         code = add_outputs(load, o->today, spec);

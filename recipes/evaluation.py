@@ -53,7 +53,7 @@ def main(
     parser = argparse.ArgumentParser(description=f"Evaluate a checkpoint of the recipe {name!r} on its validation or test data.")
     parser.add_argument("checkpoint", help="what train.py --checkpoints FOLDER kept: FOLDER/end.ckpt")
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(__file__).parent / name / "data", help="folder of the data (recipes/<name>/data)")
-    parser.add_argument("--split", choices=("val", "test"), default="val", help="of the data")
+    parser.add_argument("--split", choices=("val", "test"), default="val", help="of the data (validation)")
     parser.add_argument("--way", choices=ways, default="batches", help="how the data are loaded")
     parser.add_argument("--batch-size", type=int, default=defaults.batch_size)
     parser.add_argument("--memory", default=defaults.memory, help="the loader's budget")
@@ -72,7 +72,7 @@ def main(
     print("\n".join(text[: args.rows + 1]))
     if len(text) > args.rows + 1:
         print(f"… {len(text) - 1 - args.rows:,} more; --csv FILE has all")
-    print("\n" + ", ".join(f"{name} {value:.4f}" for name, value in evaluation.scores.items()))
+    print(f"\n{args.split}: " + ", ".join(f"{name} {value:.4f}" for name, value in evaluation.scores.items()))
     rate = (len(text) - 1) / seconds
     print(f"{len(text) - 1:,} lines in {seconds:.2f} s: {rate:,.{0 if rate >= 10 else 2}f} a second")
     if args.csv:

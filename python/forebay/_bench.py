@@ -48,7 +48,7 @@ class Forebay:
             self.loader = pipeline.loader(spec["split"], framework="torch", **options)
         else:
             outputs = {o["name"]: col(o["columns"] if o["matrix"] else o["columns"][0], dtype=o["dtype"]) for o in spec["outputs"]}
-            self.loader = open_dataset(spec["paths"]).rows().loader(outputs, framework="torch", **options)
+            self.loader = open_dataset(spec["paths"], **spec["open"]).rows().loader(outputs, framework="torch", **options)
 
     def epoch(self, number: int) -> Any:
         return self.loader
@@ -75,6 +75,14 @@ class Today:
 CONTESTANTS: dict[str, Any] = {"Forebay": Forebay, "today": Today, **_rivals.RIVALS}
 
 
+def _mixing(batches: Any, spec: dict[str, Any]) -> dict[str, Any]:
+    """How batches are mixed; nothing where only Forebay reads the files as the command opens them."""
+    try:
+        return _race.mixing(batches, spec)
+    except (_rivals.LeftOutError, KeyError):  # no such data set for h5py, no such column for pyarrow
+        return {}
+
+
 def run_one(name: str, spec: dict[str, Any]) -> None:
     """Measure a contestant, and end this process."""
     out = os.fdopen(os.dup(1), "w")
@@ -87,12 +95,12 @@ def run_one(name: str, spec: dict[str, Any]) -> None:
         if isinstance(contestant, Forebay):
             figures["report"] = contestant.loader.report().to_dict()
         print(json.dumps(figures), file=out, flush=True)
-        print(json.dumps(_race.mixing(batches, spec) if spec["mixing"] and not spec["beyond"] else {}), file=out, flush=True)
+        print(json.dumps(_mixing(batches, spec) if spec["mixing"] and not spec["beyond"] else {}), file=out, flush=True)
     except _rivals.LeftOutError as why:
         print(json.dumps({"skipped": str(why)}), file=out, flush=True)
     except Exception as error:
         text = (str(error).strip() or "no message").splitlines()[0]
-        print(json.dumps({"skipped": f"{type(error).__name__}: {text[:200]}", "failed": True}), file=out, flush=True)
+        print(json.dumps({"skipped": f"{type(error).__name__}: {text[:400]}", "failed": True}), file=out, flush=True)
     sys.stderr.flush()
     os._exit(0)  # worker processes and other libraries' threads are not waited for
 
@@ -187,6 +195,9 @@ def compare(spec: dict[str, Any]) -> dict[str, Any]:
     rows = [_row(name, results) for name, results in runs.items()]
     names = [row["name"] for row in rows if "skipped" not in row]
     wanted = spec["baseline"] or next((name for name in ("today", "PyTorch batches", "PyTorch rows") if name in names), "Forebay")
+    if not names:
+        reasons = "; ".join(f"{row['name']}: {row['skipped']}" for row in rows if row["name"] == "Forebay")
+        raise SystemExit(f"forebay: error: nothing could be measured. {reasons}")
     if wanted not in names:
         raise SystemExit(f"forebay: error: --baseline {wanted}: it was not measured; there are {', '.join(names) or 'none'}")
     base = next(row["samples_per_second"] for row in rows if row["name"] == wanted)

@@ -156,10 +156,14 @@ static void become_python(FILE *spec)
 static json_t *open_json(const cli_source *s)
 {
     uint64_t axis;
-    json_t *all = json_pack("{s:s, s:s, s:s, s:s?, s:b, s:b}", "io", cli_words(FBY_OPTIONS_OPEN, "io")[s->io], "missing_columns",
+    json_t *all = json_pack("{s:s, s:s, s:s, s:b, s:b}", "io", cli_words(FBY_OPTIONS_OPEN, "io")[s->io], "missing_columns",
                             cli_words(FBY_OPTIONS_OPEN, "missing-columns")[s->missing_columns], "missing_sources",
-                            cli_words(FBY_OPTIONS_OPEN, "missing-sources")[s->missing_sources], "table", s->table, "immutable",
-                            (int)s->immutable, "stored_values", (int)s->stored_values);
+                            cli_words(FBY_OPTIONS_OPEN, "missing-sources")[s->missing_sources], "immutable", (int)s->immutable,
+                            "stored_values", (int)s->stored_values);
+    if (s->no_cache || s->cache_dir)
+        json_object_set_new(all, "cache_dir", cli_json_text(s->no_cache ? "" : s->cache_dir));
+    if (s->table)
+        json_object_set_new(all, "table", cli_json_text(s->table));
     if (s->axis)
         json_object_set_new(all, "axis", cli_parse_count(s->axis, &axis) ? json_integer((json_int_t)axis) : cli_json_text(s->axis));
     if (s->axes)
@@ -168,15 +172,12 @@ static json_t *open_json(const cli_source *s)
         json_t *folders = json_array();
         for (const char *at = s->external; *at; at += *at == ':') {
             const size_t n = strcspn(at, ":");
-            json_array_append_new(folders, json_stringn(at, n));
+            if (n)
+                json_array_append_new(folders, json_stringn(at, n));
             at += n;
         }
         json_object_set_new(all, "external", folders);
     }
-    json_t *dtypes = json_object();
-    for (size_t i = 0; i < s->dtypes.n; i++) /* opening has put an end between column and dtype */
-        json_object_set_new(dtypes, s->dtypes.items[i], cli_json_text(s->dtypes.items[i] + strlen(s->dtypes.items[i]) + 1));
-    json_object_set_new(all, "dtypes", dtypes);
     return all;
 }
 

@@ -44,7 +44,7 @@ class Forebay:
     def __init__(self, spec: dict[str, Any], cache: Path) -> None:
         options = {name: value for name, value in spec["options"].items() if value is not None}
         if spec["pipeline"]:
-            pipeline = _reopen(spec["pipeline"], tuple(spec["set"]), None)  # the command's words, as they are
+            pipeline = _reopen(spec["pipeline"], tuple(spec["set"]), spec["open"].get("cache_dir"))  # the command's words, as they are
             self.loader = pipeline.loader(spec["split"], framework="torch", **options)
         else:
             outputs = {o["name"]: col(o["columns"] if o["matrix"] else o["columns"][0], dtype=o["dtype"]) for o in spec["outputs"]}
@@ -76,10 +76,10 @@ CONTESTANTS: dict[str, Any] = {"Forebay": Forebay, "today": Today, **_rivals.RIV
 
 
 def _mixing(batches: Any, spec: dict[str, Any]) -> dict[str, Any]:
-    """How batches are mixed; nothing where only Forebay reads the files as the command opens them."""
+    """How batches are mixed; nothing where other libraries do not read the files as the command opens them, which takes no figure from the loader."""
     try:
         return _race.mixing(batches, spec)
-    except (_rivals.LeftOutError, KeyError):  # no such data set for h5py, no such column for pyarrow
+    except Exception:
         return {}
 
 
@@ -180,6 +180,8 @@ def _end(child: subprocess.Popen[str]) -> None:
 def compare(spec: dict[str, Any]) -> dict[str, Any]:
     """Run all, in turn; what the command prints as JSON."""
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in CONTESTANTS if name != "today" or spec["today"]}
+    given = [f"--{name}" for name in ("table", "axis", "axes") if name in spec["open"]]
+    spec["beyond"] = spec["beyond"] or (f"{' and '.join(given)} say where samples lie" if given else None)
     for name in _rivals.RIVALS if spec["beyond"] else ():
         runs[name].append({"skipped": f"would have to be programmed for it: {spec['beyond']}"})
     with tempfile.TemporaryDirectory(prefix="forebay-bench-") as cache:
@@ -195,9 +197,9 @@ def compare(spec: dict[str, Any]) -> dict[str, Any]:
     rows = [_row(name, results) for name, results in runs.items()]
     names = [row["name"] for row in rows if "skipped" not in row]
     wanted = spec["baseline"] or next((name for name in ("today", "PyTorch batches", "PyTorch rows") if name in names), "Forebay")
-    if not names:
-        reasons = "; ".join(f"{row['name']}: {row['skipped']}" for row in rows if row["name"] == "Forebay")
-        raise SystemExit(f"forebay: error: nothing could be measured. {reasons}")
+    if wanted not in names and not spec["baseline"]:
+        why = next(row["skipped"] for row in rows if row["name"] == "Forebay")
+        raise SystemExit(f"forebay: error: Forebay could not be measured: {printable(why)}")
     if wanted not in names:
         raise SystemExit(f"forebay: error: --baseline {wanted}: it was not measured; there are {', '.join(names) or 'none'}")
     base = next(row["samples_per_second"] for row in rows if row["name"] == wanted)

@@ -105,15 +105,17 @@ def test_lists_of_one_length_are_arrays_and_others_are_left_out(tmp_path):
 def test_files_are_opened_as_the_command_says(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["a/x"] = np.arange(4000, dtype="f4").reshape(2, 2000)
-        file["b/y"] = np.arange(10, dtype="f4")
+        file["x"] = np.arange(10, dtype="f4")
     pq.write_table(pa.table({"x": np.arange(500.0)}), tmp_path / "0.parquet")
     pq.write_table(pa.table({"x": np.arange(500.0), "z": np.arange(500.0)}), tmp_path / "1.parquet")
     quick = ["--runs", 1, "--seconds", 0.2, "--batch-size", 20, "--baseline", "Forebay"]
-    assert "Forebay" in bench(tmp_path / "x.h5", "--table", "/a", "--axis", 1, *quick).stdout
+    found = json.loads(bench(tmp_path / "x.h5", "--table", "/a", "--axis", 1, *quick, "--json").stdout)["comparison"]["rows"]
+    assert [row["name"] for row in found if "skipped" not in row] == ["Forebay"]  # the others would read other samples
+    assert all("--table and --axis say where samples lie" in row["skipped"] for row in found if "skipped" in row)
     parquet = [tmp_path / f"{i}.parquet" for i in range(2)]
     assert "Forebay" in bench(*parquet, "--missing-columns", "fill", *quick).stdout
     why = bench(*parquet, *quick[:-2], code=1).stderr
-    assert "nothing could be measured. Forebay: SchemaError: output 'x': column 'z' is missing in 1 of 2 files" in why and "missing_columns" in why
+    assert "Forebay could not be measured: SchemaError: output 'x': column 'z' is missing in 1 of 2 files" in why and "missing_columns" in why
 
 
 def test_mixing_is_measured_by_what_batches_hold(rows, tmp_path):

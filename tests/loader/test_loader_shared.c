@@ -321,25 +321,26 @@ static void a_loader_of_few_rows_copies_them_from_one_that_has_the_block(void **
     opts.samples = few;
     opts.streams = 1;
     uint64_t failed = 0, went_well = 0;
+    fby_loader *all = open_loader(ds, memory_opts(1, 0));
+    assert_int_equal(check_memory_epoch(all, 0), BLOCKS * BLOCK_ROWS);
     for (uint64_t k = 0; went_well < 40 && k < 100000; k++) {
-        fby_loader *all = open_loader(ds, memory_opts(1, 0)), *part = open_loader(ds, opts);
-        assert_int_equal(check_memory_epoch(all, 0), BLOCKS * BLOCK_ROWS);
+        fby_loader *part = open_loader(ds, opts);
         fby__alloc_fail_at(k);
         const uint64_t n = check_memory_epoch(part, 0);
         fby__alloc_fail_at(0);
         failed += n == 0;
         went_well = n ? went_well + 1 : 0;
-        const fby_report r = report_of(part);
         assert_true(n == 0 || n == fby_samples_count(few));
-        assert_true(n == 0 || (r.blocks_from_cache >= 3 * r.blocks_read && r.budget_peak_bytes <= r.budget_bytes));
-        fby_loader_close(all);
-        if (n) { /* what was copied is its own */
+        assert_int_equal(report_of(part).blocks_read, 0);
+        assert_true(report_of(part).budget_peak_bytes <= report_of(part).budget_bytes);
+        if (went_well == 40) { /* what was copied is its own */
+            fby_loader_close(all);
             assert_int_equal(check_memory_epoch(part, 1), n);
-            assert_int_equal(report_of(part).blocks_read, r.blocks_read);
+            assert_int_equal(report_of(part).blocks_read, 0);
         }
         fby_loader_close(part);
-        assert_int_equal(fby__ledger_charged_bytes(), before);
     }
+    assert_int_equal(fby__ledger_charged_bytes(), before);
     assert_true(failed > 5);
     fby_samples_close(few);
     fby_dataset_close(ds);

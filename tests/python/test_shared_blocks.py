@@ -89,16 +89,19 @@ def test_what_comes_is_the_same_while_both_run_and_one_ends(path, options):
             one.close()
 
 
-def test_groups_with_outputs_of_first_rows_alone(path):
-    outputs = {"x": "a", "first": fb.col("word").first()}
-    splits = fb.open(path).groups("event").split(train=0.9, val=0.1, by="samples", seed=1)
+@pytest.mark.parametrize("outputs", [{"x": "a", "first": fb.col("word").first()}, {"first": fb.col("word").first()}], ids=["beside others", "alone"])
+def test_groups_with_outputs_of_first_rows(path, outputs):
+    ds = fb.open(path)
+    groups = ds.groups("event")
 
-    def open_(name):
-        return splits[name].loader(outputs, batch_size=50, seed=0, framework="numpy", memory="256MiB")
+    def open_(samples, outputs):
+        return samples.loader(outputs, batch_size=50, seed=0, framework="numpy", memory="256MiB", streams=1)
 
-    with open_("val") as alone:
+    with open_(groups, outputs) as alone:
         expected = plain(alone)
-    with open_("train") as train, open_("val") as val:
-        for _ in train:
+    with open_(ds.rows(), {**({"x": "a"} if "x" in outputs else {}), "w": "word"}) as rows, open_(groups, outputs) as few:
+        for _ in rows:
             pass
-        assert plain(val) == expected
+        assert plain(few) == expected
+        copied = few.report().blocks_from_cache
+    assert copied == (0 if "x" in outputs else N // GROUP), "of blocks some of whose panels stay as a whole, nothing is copied"

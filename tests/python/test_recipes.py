@@ -106,7 +106,7 @@ def test_hydrology_regions_on_its_page_come_in_equal_parts(made, monkeypatch):
     folder = made("hydrology")
     monkeypatch.chdir(folder)
     page = [code for _, _, code, _ in blocks(ROOT / "recipes/hydrology/README.md") if "fb.mix(" in code]
-    names = {"fb": fb, "TARGET": TARGET, "FEATURES": FEATURES}
+    names = {"fb": fb, "np": np, "TARGET": TARGET, "FEATURES": FEATURES}
     exec(page[0], names)
     mixture, seen = names["mixture"], {"north": [], "south": []}
     with names["train"] as train:

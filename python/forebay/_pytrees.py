@@ -10,7 +10,6 @@ from typing import Any
 from ._batch import Batch
 from ._sequences import Bytes, Padded, Ragged, Strings
 
-_NAMES = {kind: ("values", "offsets") for kind in (Ragged, Strings, Bytes)} | {Padded: ("values", "rows")}
 _registered: set[str] = set()
 _lock = threading.Lock()
 
@@ -21,39 +20,35 @@ def _flatten(samples: Any) -> tuple[tuple[Any, Any], bool]:
 
 
 def _unflattener(kind: type) -> Callable[[Any, bool], Any]:
-    like = {has_lengths: Padded(None, *((None, ()) if has_lengths else ((), None))) for has_lengths in (False, True)}
+    return lambda tensors, has_lengths: kind._made(*tensors, has_lengths) if kind is Padded else kind(*tensors)
 
-    def unflatten(tensors: Any, has_lengths: bool) -> Any:
-        first, second = tensors
-        return like[has_lengths]._with(first, second) if kind is Padded else kind(first, second)
 
-    return unflatten
+# (type, flatten: tree → leaves and context, unflatten: leaves and context → tree, names of the leaves)
+_NODES: list[tuple[type, Callable, Callable, Callable]] = [
+    (Batch, lambda batch: (list(batch.values()), tuple(batch)), lambda values, names: Batch(zip(names, values)), list),
+    *((kind, _flatten, _unflattener(kind), lambda _: ("values", "offsets")) for kind in (Ragged, Strings, Bytes)),
+    (Padded, _flatten, _unflattener(Padded), lambda _: ("values", "rows")),
+]
+
+
+def _with_keys(flatten: Callable, names: Callable, key: Callable) -> Callable:
+    def flatten_with_keys(tree: Any) -> tuple[list[Any], Any]:
+        leaves, context = flatten(tree)
+        return [(key(name), leaf) for name, leaf in zip(names(tree), leaves)], context
+
+    return flatten_with_keys
 
 
 def _with_torch(pytree: Any) -> None:
-    def node(kind: type, flatten: Callable, unflatten: Callable, keys: Callable) -> None:
-        def flatten_with_keys(tree: Any) -> tuple[list[Any], Any]:
-            leaves, context = flatten(tree)
-            return [(pytree.MappingKey(key), leaf) for key, leaf in zip(keys(tree), leaves)], context
-
-        pytree.register_pytree_node(kind, flatten, unflatten, serialized_type_name=f"forebay.{kind.__name__}", flatten_with_keys_fn=flatten_with_keys)
-
-    node(Batch, lambda batch: (list(batch.values()), list(batch)), lambda values, names: Batch(zip(names, values)), list)
-    for kind, names in _NAMES.items():
-        node(kind, _flatten, _unflattener(kind), lambda samples, names=names: names)
+    for kind, flatten, unflatten, names in _NODES:
+        with_keys = _with_keys(flatten, names, pytree.MappingKey)
+        pytree.register_pytree_node(kind, flatten, unflatten, serialized_type_name=f"forebay.{kind.__name__}", flatten_with_keys_fn=with_keys)
 
 
 def _with_jax(tree_util: Any) -> None:
-    def node(kind: type, flatten: Callable, unflatten: Callable, keys: Callable) -> None:
-        def flatten_with_keys(tree: Any) -> tuple[list[Any], Any]:
-            leaves, context = flatten(tree)
-            return [(tree_util.DictKey(key), leaf) for key, leaf in zip(keys(tree), leaves)], context
-
-        tree_util.register_pytree_with_keys(kind, flatten_with_keys, lambda context, leaves: unflatten(leaves, context), flatten)
-
-    node(Batch, lambda batch: (tuple(batch.values()), tuple(batch)), lambda values, names: Batch(zip(names, values)), list)
-    for kind, names in _NAMES.items():
-        node(kind, _flatten, _unflattener(kind), lambda samples, names=names: names)
+    for kind, flatten, unflatten, names in _NODES:
+        with_keys = _with_keys(flatten, names, tree_util.DictKey)
+        tree_util.register_pytree_with_keys(kind, with_keys, lambda context, leaves, make=unflatten: make(leaves, context), flatten)
 
 
 def _imported(name: str) -> Any:

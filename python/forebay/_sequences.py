@@ -23,7 +23,7 @@ def _raw(tensor: Any) -> memoryview:
 
 def _host(tensor: Any) -> Any:
     """A tensor in CPU memory, as something that has the buffer protocol."""
-    if hasattr(tensor, "detach"):
+    if _is_torch(tensor):
         return tensor.detach().cpu().numpy()
     if isinstance(tensor, (_forebay.Tensor, memoryview)) or hasattr(tensor, "__array_interface__"):
         return tensor
@@ -98,6 +98,11 @@ class _Library:
 
             self.arange, self.where, self.array, self.concatenate = np.arange, np.where, np.asarray, np.concatenate
             self.full = lambda shape, value: np.full(shape, value, dtype=self.array(values).dtype)
+
+
+def _first_rows(library: _Library, lengths: Any, n: int) -> Any:
+    """Which of n rows of each sample are among its first `lengths`: bool, shape (B, n)."""
+    return library.arange(n)[None, :] < library.array(lengths)[:, None]
 
 
 def _kind(tensor: Any) -> str:
@@ -344,10 +349,15 @@ class Padded(_Samples):
     def _parts(self) -> tuple[Any, Any]:
         return self.values, self._rows
 
+    @classmethod
+    def _made(cls, values: Any, rows: Any, has_lengths: bool) -> "Padded":
+        """Of parts that may be anything, None too, as those of a pytree may."""
+        made = object.__new__(cls)
+        made.values, made._rows, made._has_lengths = values, rows, has_lengths
+        return made
+
     def _with(self, first: Any, second: Any) -> "Padded":
-        other = object.__new__(Padded)  # of a pytree the parts may be anything, None too
-        other.values, other._rows, other._has_lengths = first, second, self._has_lengths
-        return other
+        return self._made(first, second, self._has_lengths)
 
     def __reduce__(self):
         return (Padded, (self.values, None, self._rows) if self._has_lengths else (self.values, self._rows))
@@ -360,8 +370,7 @@ class Padded(_Samples):
         """Where there is a row: bool, shape (B, L)."""
         if not self._has_lengths:
             return self._rows
-        library = _Library(self.values)
-        return library.arange(self.values.shape[1])[None, :] < library.array(self._rows)[:, None]
+        return _first_rows(_Library(self.values), self._rows, self.values.shape[1])
 
     @property
     def lengths(self) -> Any:
@@ -402,7 +411,7 @@ class Padded(_Samples):
     def to_ragged(self) -> Ragged:
         """The real rows of all samples, one after the other: values (sum of lengths, …) and offsets (B + 1,). Not under ``jax.jit``: it has no fixed shape."""
         library = _Library(self.values)
-        mask = library.arange(self.values.shape[1])[None, :] < library.array(self.lengths)[:, None]
+        mask = _first_rows(library, self.lengths, self.values.shape[1])
         return Ragged(library.array(self.values)[mask], library.array(self.offsets))
 
     def to_padded(self, length: int | None = None, pad: Any = 0) -> "Padded":
@@ -411,7 +420,7 @@ class Padded(_Samples):
         values, lengths = library.array(self.values), library.array(self.lengths)
         n, have = values.shape[:2]
         length = have if length is None else length
-        mask = library.arange(length)[None, :] < lengths.clip(max=have)[:, None]
+        mask = _first_rows(library, lengths.clip(max=have), length)
         values = values[:, :length]
         if length > have:
             values = library.concatenate((values, library.full((n, length - have, *values.shape[2:]), pad)), 1)

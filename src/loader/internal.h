@@ -240,8 +240,8 @@ fby__cache_entry *fby__shared_find_locked(fby_loader *l, uint32_t block, uint64_
 fby__shared *fby__shared_hold_locked(fby_loader *l, uint32_t block, uint64_t lo, uint64_t hi, size_t own_bytes, uint64_t now);
 /** The panels are those of what is held, until fby__shared_drop gives it back. Returns the first row of the block that they have. */
 uint64_t fby__shared_lend(const fby_loader *l, fby__shared *body, fby__block_panels *to);
-/** An entry goes: so does its reference, if it has one. */
-void fby__shared_drop(fby_loader *l, fby__block_panels *p);
+/** The loader holds it no more. NULL is fine. Under the schedule's lock, or when nobody else has the loader. */
+void fby__shared_drop(fby_loader *l, fby__shared *body);
 /* slow.c */
 /** A batch is asked for; again, when a call before ended without it. */
 void fby__slow_begin(fby__slow *s, uint64_t now);

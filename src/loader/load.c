@@ -26,7 +26,7 @@ size_t fby__load_entry_bytes(const fby__loader_outputs *outputs)
 static void clear_panels(void *user, fby__block_panels *p)
 {
     fby_loader *l = user;
-    fby__shared_drop(l, p);
+    fby__shared_drop(l, p->shared);
     fby__slab_free(l->engine.account, &p->memory);
     fby__slab_free(l->engine.account, &p->whole);
     fby__slab_free(l->engine.account, &p->kept);

@@ -74,8 +74,10 @@ void fby__load_publish(fby__load_job *job, const fby_error *why)
     e->state = why ? FBY__ENTRY_FAILED : FBY__ENTRY_READY;
     e->error = put_back ? NULL : error;
     count_locked(job, why != NULL);
-    if (job->is_copy)
-        fby__shared_drop(l, &e->data);
+    if (job->is_copy) {
+        fby__shared_drop(l, e->data.shared);
+        e->data.shared = NULL;
+    }
     if (!why) {
         (void)learn_locked(job->in, e); /* whether it was more */
         fby__shared_offer_locked(&l->engine, e);

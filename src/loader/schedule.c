@@ -100,7 +100,7 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     if (counted && shares && room.whole && !room.stays)
         body = fby__shared_hold_locked(l, block, w->lo, w->hi, fby__slab_class_bytes(room.whole), now);
     if (body && !reserve_slabs(l, of_copy, now, slabs)) {
-        fby__shared_drop(l, &(fby__block_panels){.shared = body});
+        fby__shared_drop(l, body);
         body = NULL;
     }
     const bool fits = counted && (body || reserve_slabs(l, bytes, now, slabs));
@@ -112,7 +112,7 @@ static fby__start start_job(fby_loader *l, const wanted *w, uint64_t now, uint64
     if (!e) {
         for (int i = 0; i < 3; i++)
             fby__slab_free(l->engine.account, &slabs[i]);
-        fby__shared_drop(l, &(fby__block_panels){.shared = body});
+        fby__shared_drop(l, body);
         if (counted)
             fby__account_discharge(l->engine.account, own_bytes(l));
         if (!fits)

@@ -296,7 +296,7 @@ fby__cache_entry *fby__shared_find_locked(fby_loader *l, uint32_t block, uint64_
     fby__cache_entry *e = fby__cache_insert(l->schedule.cache, block, body->lo, body->hi);
     if (!e) {
         fby__account_discharge(l->engine.account, entry);
-        fby__shared_drop(l, &(fby__block_panels){.shared = body});
+        fby__shared_drop(l, body);
         return NULL;
     }
     e->data.own_bytes = entry;
@@ -311,20 +311,18 @@ fby__shared *fby__shared_hold_locked(fby_loader *l, uint32_t block, uint64_t lo,
     fby__shared *body = charge_and_hold(l, block, lo, hi, own_bytes + own_bytes / 4, SIZE_MAX, 0, now);
     for (uint32_t i = 0; body && i < in->n_panels; i++)
         if (body->data.panels[i].used > fby__loader_capacity(in, block, &in->panels[i])) {
-            fby__shared_drop(l, &(fby__block_panels){.shared = body});
+            fby__shared_drop(l, body);
             body = NULL;
         }
     return body;
 }
 
-void fby__shared_drop(fby_loader *l, fby__block_panels *p)
+void fby__shared_drop(fby_loader *l, fby__shared *body)
 {
     struct fby__siblings *s = l->engine.siblings;
-    fby__shared *body = p->shared;
     if (!body)
         return;
     const size_t bytes = body->bytes;
-    p->shared = NULL;
     pthread_mutex_lock(&s->lock);
     const bool last = --body->n_holders == 0;
     if (!last && body->owner == l->engine.account) {

@@ -19,7 +19,7 @@ import os
 import pathlib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
@@ -45,16 +45,21 @@ SIZES = {
         "jets": "--loaders today today-lru today-ram expert forebay "
         "--seeds 3 --epochs 1 --batches 112 --points 28 --max-seconds 120 --workers 2 --torch-threads 1",
         "leak": "--loaders today today-ram expert forebay "
-        "--seeds 3 --epochs 1 --points 32 --batch-size 512 --max-seconds 45 --workers 2 --torch-threads 2 --target 0.99",
+        "--seeds 3 --epochs 1 --points 32 --batch-size 512 --max-seconds 45 --workers 2 --torch-threads 2",
         "nanoaod": "--loaders today forebay --seeds 3 --epochs 1 --points 16 --max-seconds 20 --workers 2 --torch-threads 1",
-        "weather": "--loaders today forebay --seeds 3 --epochs 2 --points 16 --max-seconds 20 --workers 2 --torch-threads 1",
+        "weather": "--loaders today forebay --seeds 3 --epochs 2 --points 16 --max-seconds 40 --workers 2 --torch-threads 1",
     },
     "bench": {
-        "hydrology": "--loaders today expert forebay --seeds 3 --epochs 1 --batches 1000 --workers 10 --max-seconds 900",
-        "neutrino": "--loaders today today-by-file today-random expert forebay forebay-in-order --seeds 3 --epochs 1 --workers 2 --max-seconds 900",
-        "linkage": "--loaders expert forebay --seeds 3 --epochs 1 --batch-size 512 --memory 4GiB --max-seconds 900",  # without today's: see SIZES_OF_LOADERS
-        "jets": "--loaders today today-lru today-ram expert forebay --seeds 3 --epochs 2 --workers 8 --batch-size 256 --memory 4GiB --max-seconds 900",
-        "leak": "--loaders today today-ram expert forebay --seeds 3 --epochs 1 --workers 8 --batch-size 5632 --max-seconds 900",
+        "hydrology": "--loaders today expert forebay --seeds 3 --epochs 1 --batches 128 --points 4 --held-out-batches 8 "
+        "--max-seconds 120 --batch-size 128 --workers 2 --torch-threads 1 --memory 1GiB",
+        "neutrino": "--loaders today today-random expert forebay forebay-in-order --seeds 3 --epochs 1 --batches 100 --points 10 "
+        "--held-out-batches 16 --max-seconds 240 --workers 2 --torch-threads 1 --memory 4GiB",
+        "linkage": "--loaders expert forebay --seeds 3 --epochs 1 --batches 150 --points 5 --held-out-batches 16 "
+        "--batch-size 512 --max-seconds 120 --torch-threads 1 --memory 4GiB",  # without today's: see SIZES_OF_LOADERS
+        "jets": "--loaders today today-ram expert forebay --seeds 3 --epochs 1 --batches 24 --points 4 --held-out-batches 4 "
+        "--max-seconds 90 --batch-size 64 --workers 2 --torch-threads 1 --memory 4GiB",
+        "leak": "--loaders today today-ram expert forebay --seeds 3 --epochs 1 --batches 32 --points 16 --held-out-batches 24 "
+        "--max-seconds 90 --batch-size 5632 --workers 2 --torch-threads 2 --memory 1GiB",
     },
 }
 
@@ -74,12 +79,13 @@ SIZES_OF_LOADERS = {
         "hydrology": "--loaders today expert forebay --workers 2 --batch-size 512 --memory 1GiB",
         "neutrino": "--loaders today today-by-file today-random expert forebay forebay-in-order --workers 2 --batch-size 512 --memory 4GiB",
         "linkage": "--loaders expert forebay --batch-size 512 --memory 4GiB",  # lists of a million records, as both of today's make, do not fit into 24 GiB
-        "jets": "--loaders today today-lru today-ram expert forebay --workers 2 --memory 6GiB",
+        "jets": "--loaders today today-lru today-ram expert forebay --workers 4 --memory 6GiB",
         "leak": "--loaders today today-ram expert forebay --workers 2 --batch-size 5632 --memory 1GiB",
     },
 }
 # Forebay with a tenth of the memory that a loader takes, and options that need little.
 OF_A_TENTH = {"jets": ("today-lru", "--set threads=1 streams=1 superbatch=2000")}
+PAIRS_OF_ORDER = {"neutrino": "--loaders forebay forebay-in-order --seeds 8 --points 1 --held-out-batches 1"}  # what does shuffling cost?
 
 
 def load_average() -> str:
@@ -109,12 +115,12 @@ def limits_table(found: dict[str, fb.Diagnosis]) -> str:
     return "\n".join(lines)
 
 
-def caption(recipe: training.Recipe, results: list[training.Result], found: dict[str, fb.Diagnosis]) -> str:
+def caption(recipe: training.Recipe, results: list[training.Result], found: dict[str, fb.Diagnosis], batches: int | None = None) -> str:
     """What the table's figures are, what limits each loader, and how scores were compared."""
     seeds, score = len({result.seed for result in results}), next(iter(results[0].scores))
     said = f"Medians of {seeds} seeds, ± half the distance between the least and the most. Target: {score} {recipe.target:g} ({recipe.chance:g} by guessing) "
-    kept = max(len(result.points) for result in results)
-    said += f"of the validation data, of which all scores here are; networks are evaluated at up to {kept} points of a run, so a target may be noticed one "
+    kept, data = max(len(result.points) for result in results), f"{batches} batches of validation data" if batches else "the validation data"
+    said += f"of {data}, of which all scores here are; networks are evaluated at up to {kept} points of a run, so a target may be noticed one "
     said += f"point late. The last {score} of a loader is compared with Forebay's by Welch's t over seeds, at 95 %. "
     limited = ", ".join(f"{loader} by `{of.limit}`" for loader, of in found.items())
     return said + f"What limits training (`fb.diagnose`, below): {limited or 'not measured'}."
@@ -147,12 +153,15 @@ def section(name: str, scale: str, more: list[str]) -> Iterator[str]:
     picture = f"docs/img/loss-{title(name, scale, False).replace(', ', '-')}.png"
     results = training.main(recipe, [*arguments, "--picture", str(ROOT / picture)])
     head = heading(name, folder, arguments, before)
-    recipe = dataclasses.replace(recipe, target=training.arguments(recipe).parse_args(arguments).target)
+    args = training.arguments(recipe).parse_args(arguments)
+    recipe = dataclasses.replace(recipe, target=args.target)
     said = "\n".join(f"* {line}" for line in contest.verdict(recipe, results))
+    if pairs := PAIRS_OF_ORDER.get(name):
+        said += f"\n* {'order':<9}{contest.cost_of_order(training.main(recipe, [*arguments, *pairs.split()]))}"
     drawn = f"![Loss over wall time, {name}: a line a run](../{picture})"
 
     def page(found: dict[str, fb.Diagnosis]) -> str:
-        return f"## {title(name, scale, False)}\n\n{head}\n\n{contest.markdown(results)}\n\n{caption(recipe, results, found)}\n\n{said}\n\n{drawn}\n"
+        return f"## {title(name, scale, False)}\n\n{head}\n\n{contest.markdown(results)}\n\n{caption(recipe, results, found, args.held_out_batches)}\n\n{said}\n\n{drawn}\n"
 
     yield page({})
     found = limits(recipe, arguments)
@@ -171,6 +180,9 @@ def loaders_alone(name: str, scale: str, more: list[str]) -> Iterator[str]:
     if name in OF_A_TENTH and (theirs := [r for r in results if r.loader == OF_A_TENTH[name][0]]):
         ours, words = of_a_tenth(recipe, arguments, OF_A_TENTH[name][1], theirs)
         said[2:] = [contest.markdown(results + ours), words]
+        yield "\n\n".join(said) + "\n"
+    if pairs := PAIRS_OF_ORDER.get(name):
+        said.append(contest.cost_of_order(training.main(recipe, [*arguments, *pairs.split()])))
         yield "\n\n".join(said) + "\n"
     if name == "leak" and scale == "medium":  # its data are of one size
         for words, evaluated in evaluation_speed.tables():
@@ -207,27 +219,41 @@ def table_of(section: str, column: str) -> dict[str, dict[str, str]]:
 ALONE, TRAINED, LIMITED = ("samples/s, first epoch", "samples/s, then"), ("samples/s", "waiting", "CPU", "memory", "to target"), ("limit",)
 
 
+def rows(sections: dict[str, str], name: str) -> Iterator[list[str]]:
+    """Of a system: the loaders of its sections of the scale medium, beside what they gave."""
+    alone = table_of(sections.get(title(name, "medium", True), ""), ALONE[0])
+    trained, limited = (table_of(sections.get(name, ""), columns[0]) for columns in (TRAINED, LIMITED))
+    for loader in dict.fromkeys([*trained, *(key for key in alone if "," not in key)]):
+        found = [of.get(loader, {}).get(column, "") for of, columns in ((alone, ALONE), (trained, TRAINED), (limited, LIMITED)) for column in columns]
+        yield [loader, *(re.sub(r" ±[0-9.,]+%?", "", cell) for cell in found)]
+
+
+def side_by_side(words: list[str], lines: Iterable[list[str]]) -> str:
+    """A table of loaders; `words` are of what stands before their figures."""
+    head = [*words, "alone: samples/s, first epoch", "then", "training: samples/s", *TRAINED[1:]]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [[*head, *LIMITED], [*["---"] * len(words), *["---:"] * (len(head) - len(words)), "---"], *lines])
+
+
 def summary(sections: dict[str, str]) -> str:
     """All systems and loaders of the scale medium in one table, of what their sections say."""
-    head = ["system", "loader", "alone: samples/s, first epoch", "then", "training: samples/s", *TRAINED[1:], *LIMITED]
-    lines = [f"| {' | '.join(head)} |", f"| --- | --- |{' ---: |' * (len(head) - 3)} --- |"]
-    for name in SIZES["medium"]:
-        alone = table_of(sections.get(title(name, "medium", True), ""), ALONE[0])
-        trained, limited = (table_of(sections.get(name, ""), columns[0]) for columns in (TRAINED, LIMITED))
-        for loader in dict.fromkeys([*trained, *(key for key in alone if "," not in key)]):
-            found = [of.get(loader, {}).get(column, "") for of, columns in ((alone, ALONE), (trained, TRAINED), (limited, LIMITED)) for column in columns]
-            lines.append(f"| {name} | {loader} | {' | '.join(re.sub(r' ±[0-9.,]+%?', '', cell) for cell in found)} |")
-    return f"## All of them, side by side\n\nMedians, from the sections below, which have the spread, the commands and the machine.\n\n{chr(10).join(lines)}\n"
+    lines = [[name, *row] for name in SIZES["medium"] for row in rows(sections, name)]
+    table = side_by_side(["system", "loader"], lines)
+    return f"## All of them, side by side\n\nMedians, from the sections below, which have the spread, the commands and the machine.\n\n{table}\n"
 
 
 def keep(sections: dict[str, str]) -> None:
-    """Into results.md, in place of what was said of the same recipes before."""
+    """Into results.md, in place of what was said of the same recipes before, and the tables of the recipes' pages with it."""
     path = ROOT / "recipes" / "results.md"
     old = {name: text for text, name in re.findall(r"^(## ([^\n]+)\n.*?)(?=^## |\Z)", path.read_text(), re.M | re.S)} if path.exists() else {}
     kept = {**old, **sections}
     names = [title(name, scale, without) for without in (False, True) for scale in SIZES for name in SIZES[scale]]
     path.write_text("\n".join([HEAD, summary(kept), *(kept[name].rstrip() + "\n" for name in names if name in kept)]))
+    for page in path.parent.glob("*/README.md"):
+        before, begin, rest = page.read_text().partition(BEGIN)
+        page.write_text(before + begin + side_by_side(["loader"], rows(kept, page.parent.name)) + "\n" + END + rest.partition(END)[2])
 
+
+BEGIN, END = "<!-- results: written by recipes/bench.py -->\n", "<!-- end of results -->\n"  # of the table in a recipe's page
 
 HEAD = """# Results
 

@@ -87,8 +87,23 @@ def compared(a: Sequence[float], b: Sequence[float]) -> tuple[str, str, float]:
     if min(len(a), len(b)) < 2:
         return "unknown", "one seed each: no spread to compare with", math.inf
     by, half = difference(a, b)
-    words = f"they differ by {by:+.4f}, 95 % interval {by - half:+.4f} to {by + half:+.4f} (Welch's t, {len(a)} and {len(b)} seeds)"
+    words = f"the means differ by {by:+.4f}, 95 % interval {by - half:+.4f} to {by + half:+.4f} (Welch's t, {len(a)} and {len(b)} seeds)"
     return "same" if abs(by) <= half else "more" if by > 0 else "less", words, abs(by) + half
+
+
+def cost_of_order(results: list[Result] | list[Loading]) -> str:
+    """What shuffling costs Forebay, seed by seed beside the files' order."""
+    from recipes.training import IN_ORDER, OURS, Loading
+
+    rates = {"in the first epoch": lambda r: r.first_samples_per_second, "after it": lambda r: r.samples_per_second}
+    rates = rates if isinstance(results[0], Loading) else {"in training": lambda r: r.samples_per_second}
+    said, by = [], by_loader(results)
+    for when, rate in rates.items():
+        ours, theirs = ({r.seed: rate(r) for r in by[loader]} for loader in (OURS, IN_ORDER))
+        costs = [100 * (1 - ours[seed] / theirs[seed]) for seed in ours if seed in theirs]
+        mean, half = statistics.mean(costs), quantile(0.975, len(costs) - 1) * statistics.stdev(costs) / math.sqrt(len(costs))
+        said.append(f"{mean:.1f} % {when} (95 % interval {mean - half:+.1f} to {mean + half:+.1f} %, {len(costs)} pairs of runs)")
+    return f"Shuffling costs, in samples/s: {'; '.join(said)}."
 
 
 # ---- what is shown ----

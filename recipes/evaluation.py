@@ -21,19 +21,30 @@ from recipes import training
 from recipes.meter import keep_freed_memory
 
 
-def restore(recipe: training.Recipe, checkpoint: str, folder: pathlib.Path, args: argparse.Namespace) -> torch.nn.Module:
-    """The network of a checkpoint, compiled or not when it was trained."""
+def kept_in(checkpoint: str, name: str) -> tuple[dict[str, torch.Tensor], pathlib.Path]:
+    """The state of the network of a checkpoint of this recipe, and the folder of the data that it was trained with."""
+    kept = torch.load(checkpoint, map_location="cpu", weights_only=True)
+    if (of := kept.get("recipe")) is None:
+        raise SystemExit(f"evaluate.py: {checkpoint} is not of a recipe: train.py --checkpoints FOLDER keeps FOLDER/end.ckpt")
+    if of["name"] != name:
+        raise SystemExit(f"evaluate.py: {checkpoint} is of the recipe {of['name']!r}, not {name!r}: run recipes/{of['name']}/evaluate.py")
+    return kept["state_dict"], pathlib.Path(of["data"])
+
+
+def restore(recipe: training.Recipe, state: dict[str, torch.Tensor], folder: pathlib.Path, args: argparse.Namespace) -> torch.nn.Module:
+    """The network, compiled or not when it was trained."""
     network = recipe.network(folder, args)
-    state = torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"]
     network.load_state_dict({name.removeprefix("network.").removeprefix("_orig_mod."): value for name, value in state.items()})
     return network.eval()
 
 
-def scored(scores: training.Scores, predict: Callable[[Any], torch.Tensor], batches: Iterable[Any]) -> training.Evaluation:
-    """The scores of all batches."""
+def scored(scores: training.Scores, predict: Callable[[Any], torch.Tensor], batches: Iterable[Any]) -> tuple[training.Evaluation, int]:
+    """The scores of all batches, and how many samples they have."""
+    samples = 0
     for batch in batches:
         scores.add(predict, batch)
-    return scores.result()
+        samples += training.size_of(batch)
+    return scores.result(), samples
 
 
 def lines(table: Mapping[str, list]) -> list[str]:
@@ -52,29 +63,36 @@ def main(
     defaults = training.arguments(recipe).parse_args([])
     parser = argparse.ArgumentParser(description=f"Evaluate a checkpoint of the recipe {name!r} on its validation or test data.")
     parser.add_argument("checkpoint", help="what train.py --checkpoints FOLDER kept: FOLDER/end.ckpt")
-    parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path(__file__).parent / name / "data", help="folder of the data (recipes/<name>/data)")
+    parser.add_argument("--data", type=pathlib.Path, help="folder of the data (that of the training)")
     parser.add_argument("--split", choices=("val", "test"), default="val", help="of the data (validation)")
     parser.add_argument("--way", choices=ways, default="batches", help="how the data are loaded")
     parser.add_argument("--batch-size", type=int, default=defaults.batch_size)
     parser.add_argument("--memory", default=defaults.memory, help="the loader's budget")
     parser.add_argument("--device", type=torch.device, default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--torch-threads", type=training.count, help="for the network on a CPU; the loader's are its own")
     parser.add_argument("--csv", type=pathlib.Path, help="write the table there")
     parser.add_argument("--rows", type=int, default=10, help="print so many lines of the table")
     args = argparse.Namespace(**{**vars(defaults), **vars(parser.parse_args(argv))})
     keep_freed_memory()
-    network = restore(recipe, args.checkpoint, args.data, args).to(args.device)
+    if args.torch_threads:
+        torch.set_num_threads(args.torch_threads)
+    state, trained_with = kept_in(args.checkpoint, name)
+    folder = args.data or trained_with
+    if not folder.exists():
+        raise SystemExit(f"evaluate.py: the data of {folder} are not there: name them with --data")
+    network = restore(recipe, state, folder, args).to(args.device)
     began = time.perf_counter()
     with torch.no_grad():
-        batches = (forebay.torch.to_device(batch, args.device) for batch in ways[args.way](args.data, args))
-        evaluation = scored(recipe.scores(args.data), lambda batch: recipe.predict(network, batch), batches)
+        batches = (forebay.torch.to_device(batch, args.device) for batch in ways[args.way](folder, args))
+        evaluation, samples = scored(recipe.scores(folder), lambda batch: recipe.predict(network, batch), batches)
     seconds = time.perf_counter() - began
     text = lines(evaluation.table)
     print("\n".join(text[: args.rows + 1]))
     if len(text) > args.rows + 1:
         print(f"… {len(text) - 1 - args.rows:,} more; --csv FILE has all")
     print(f"\n{args.split}: " + ", ".join(f"{name} {value:.4f}" for name, value in evaluation.scores.items()))
-    rate = (len(text) - 1) / seconds
-    print(f"{len(text) - 1:,} lines in {seconds:.2f} s: {rate:,.{0 if rate >= 10 else 2}f} a second")
+    rate = samples / seconds
+    print(f"{samples:,} samples in {seconds:.2f} s: {rate:,.{0 if rate >= 10 else 2}f} a second")
     if args.csv:
         with args.csv.open("w", newline="") as file:
             csv.writer(file).writerows([list(evaluation.table), *zip(*evaluation.table.values())])

@@ -229,6 +229,9 @@ class Task(lightning.LightningModule):
     def training_step(self, batch: Any, index: int) -> torch.Tensor:
         return self.recipe.loss(self.network, batch)
 
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["recipe"] = {"name": self.recipe.name, "data": str(self.folder.absolute())}
+
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.AdamW(self.network.parameters(), self.learning_rate)
 
@@ -368,9 +371,10 @@ def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: 
         print(data.report())
     if isinstance(data, fb.Loader):
         data.close()
-    val, test = (recipe.data(split, folder, args, shuffle=False, **on_device(args)) for split in ("val", "test"))
+    drawn = {"seed": 0} if args.held_out_batches else {"shuffle": False}
+    val, test = (recipe.data(split, folder, args, **drawn, **on_device(args)) for split in ("val", "test"))
     held_out = forebay.lightning.DataModule(val=val, test=test)
-    judge = trainer_of(args)
+    judge = trainer_of(args, limit_val_batches=args.held_out_batches, limit_test_batches=args.held_out_batches)
     end = {name: value.detach().clone() for name, value in task.state_dict().items()}
     seconds = clock.curve[-1][0] if clock.curve else 0.0
     if not clock.kept or clock.kept[-1][1] < clock.samples:  # it ended early
@@ -478,6 +482,7 @@ def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     add("--batch-size", type=count, default=defaults["batch_size"])
     add("--epochs", type=count, default=defaults["epochs"])
     add("--batches", type=count, help="at most so many batches an epoch")
+    add("--held-out-batches", type=count, help="validate and test on at most so many batches, drawn at random, the same for every loader")
     add("--max-seconds", type=count, help="end training then, wherever it is")
     add("--points", type=count, default=defaults["points"], help="how often the network is kept on the way, to be evaluated at the end")
     add("--target", type=float, default=recipe.target, help="a score to reach: the seconds that takes are measured, set-up with them")

@@ -21,11 +21,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import c_reference
+
 ROOT = Path(__file__).resolve().parent.parent
 MAX_LINES = 650
 MAX_COLUMNS = 160
 MAX_FIELDS = 40
-NO_CODE = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'", re.DOTALL)  # comments and literals
 OWNERSHIP = re.compile(r"[Oo]wned|[Oo]wnership|borrowed|belongs|reference|unref|close\(\)")
 MARKERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
 CODE_FOLDERS = ["include", "src", "cli", "helper", "examples", "fuzz", "python", "tests", "bench", "tools"]
@@ -52,8 +53,6 @@ def check_public_header(path):
         while above > 0 and lines[above - 1].strip() and not lines[above - 1].rstrip().endswith("*/"):
             above -= 1
         documented = above > 0 and lines[above - 1].rstrip().endswith("*/")
-        if not documented and "/*" not in line:
-            finding(path, number + 1, f"undocumented: {line.strip()}")
         begin = above
         while documented and begin > 0 and "/*" not in lines[begin - 1]:
             begin -= 1
@@ -66,6 +65,8 @@ def check_public_header(path):
         own = "\n".join(lines[max(begin - 1, 0) : above] + [line])
         if re.search(r"\bfby_(dataset|samples|lookup|loader|batch|pipeline) \*\*", declared) and not OWNERSHIP.search(own):
             finding(path, number + 1, f"whose *out is, is not said: {line.strip()}")
+    for name in c_reference.undocumented("\n".join(lines)):
+        finding(path, 1, f"undocumented: {name}")
     return count
 
 
@@ -90,7 +91,7 @@ def check_code(path):
 
 def structs(text):
     """Line and number of fields of each struct of a C file. One inside another counts as one field, and for itself."""
-    text = NO_CODE.sub(lambda found: "\n" * found.group().count("\n"), text)
+    text = c_reference.NO_CODE.sub(lambda found: "\n" * found.group().count("\n"), text)
     for start in re.finditer(r"\bstruct\b[^;{}()=]*\{", text):
         depth, own = 1, []
         for c in text[start.end() :]:

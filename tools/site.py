@@ -8,7 +8,7 @@ inside the site, and MkDocs can check them all: a link or an anchor that leads n
     build-docs/pages/**/*.md           the other pages, where they lie in the repository
     build-docs/pages/**/notebook.md    notebooks: their text and their code
     build-docs/pages/source/….md       files that pages link to, as code; folders, as lists
-    build-docs/pages/reference/        python.md, from docstrings by mkdocstrings; c.md, the public headers
+    build-docs/pages/reference/        python.md, from docstrings by mkdocstrings; c.md and c/, from the public headers by c_reference.py
 """
 import json
 import os
@@ -18,12 +18,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import c_reference
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "build-docs/pages"
 LINK = re.compile(r"(\[(?:[^\[\]]|\[[^\]]*\])*\]\()([^)\s]+)(\))")
 LANGUAGES = {".h": "c", ".c": "c", ".py": "python", ".f90": "fortran", ".R": "r", ".jl": "julia", ".toml": "toml", ".yaml": "yaml", ".sh": "bash"}
 TEXTS = {*LANGUAGES, ".txt", ".in", ".csv", ".yml", ".pyi", ".cmake", ".map", ".tsv", ".cff"}
 LIST = re.compile(r"\s*([*-]|\d+\.) ")
+HEADER = re.compile(r"include/forebay/(\w+)\.h$")
 
 
 def tracked():
@@ -44,6 +47,8 @@ class Site:
         """Where a file or folder of the repository is in the site; None when it has no place there."""
         if target == "README.md":
             return "index.md"
+        if target in self.files and (header := HEADER.match(target)):
+            return f"reference/c/{header[1]}.md"
         if target in self.folders:
             return f"{target}/README.md" if f"{target}/README.md" in self.files else self.source(target)
         path = Path(target)
@@ -115,14 +120,11 @@ class Site:
         return f"# {target}\n\n" + "".join(f"* [{name}]({os.path.relpath(pages[name], here)})\n" if name in pages else f"* {name}\n" for name in names)
 
     def reference(self):
-        headers = sorted(name for name in self.files if name.startswith("include/forebay/"))
-        rows = []
-        for name in headers:
-            about = re.search(r"/\*+\s*\*?\s*(.*?)(?:\n \*\n|\*/)", (ROOT / name).read_text(encoding="utf-8"), re.S)
-            first = re.sub(r"\s*\n \* ?", " ", about[1]).strip() if about else ""
-            rows.append(f"| [`<{name.removeprefix('include/')}>`]({os.path.relpath(self.place(name), 'reference')}) | {first.replace('|', '&#124;')} |\n")
-        self.write("reference/c.md", "# C\n\nEvery function, struct and option is documented in its header. Programs include `<forebay/forebay.h>`, which "
-                   "has all of them.\n\n| header | what |\n|---|---|\n" + "".join(rows))
+        headers = {Path(name).stem: name for name in self.files if HEADER.match(name)}
+        reference = c_reference.Reference({stem: (ROOT / name).read_text(encoding="utf-8") for stem, name in headers.items()})
+        self.write("reference/c.md", reference.index())
+        for stem, name in headers.items():
+            self.write(self.place(name), reference.page(stem, os.path.relpath(self.source(name), "reference/c")))
         modules = ["forebay", "forebay.torch", "forebay.lightning", "forebay.jax", "forebay.numpy", "forebay.mpi", "forebay.ray"]
         self.write("reference/python.md", "# Python\n\n" + "".join(f"## {module}\n\n::: {module}\n    options:\n      show_root_heading: false\n"
                    f"      show_root_toc_entry: false\n\n" for module in modules))

@@ -40,10 +40,10 @@ typedef struct fby_tensor {
     size_t bytes;
 } fby_tensor;
 
-FBY_API uint64_t fby_batch_size(const fby_batch *batch);  /* samples */
-FBY_API uint64_t fby_batch_index(const fby_batch *batch); /* position in the epoch, from 0 */
-FBY_API uint64_t fby_batch_epoch(const fby_batch *batch);
-FBY_API size_t fby_batch_tensor_count(const fby_batch *batch);
+FBY_API uint64_t fby_batch_size(const fby_batch *batch);       /* samples */
+FBY_API uint64_t fby_batch_index(const fby_batch *batch);      /* position in the epoch, from 0 */
+FBY_API uint64_t fby_batch_epoch(const fby_batch *batch);      /* which epoch it is of, from 0 */
+FBY_API size_t fby_batch_tensor_count(const fby_batch *batch); /* of all outputs: some have several */
 /** Tensor i, in the order of the outputs (a ragged output gives values, then offsets). NULL when out of range. */
 FBY_API const fby_tensor *fby_batch_tensor(const fby_batch *batch, size_t i);
 

@@ -42,7 +42,7 @@ typedef struct fby_attribute {
     bool utf8;                    /* all texts are UTF-8, without a NUL inside; false: bytes of an encoding that nothing states */
 } fby_attribute;
 
-/* FBY_OBJECT_COLUMN is for Parquet and Arrow files. */
+/** What an object is: FBY_OBJECT_LINK leads nowhere, FBY_OBJECT_COLUMN is for Parquet and Arrow files. */
 typedef enum fby_object_kind { FBY_OBJECT_GROUP, FBY_OBJECT_ARRAY, FBY_OBJECT_TYPE, FBY_OBJECT_LINK, FBY_OBJECT_COLUMN } fby_object_kind;
 
 /**

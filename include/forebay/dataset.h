@@ -163,9 +163,10 @@ FBY_API void fby_dataset_close(fby_dataset *ds); /* NULL is fine; drops one refe
 
 /** The joined schema: a struct, its children the columns. Borrowed. Pattern and source columns come first. */
 FBY_API const fby_field *fby_dataset_schema(const fby_dataset *ds);
-FBY_API uint64_t fby_dataset_rows(const fby_dataset *ds);
-FBY_API uint64_t fby_dataset_file_count(const fby_dataset *ds);
-FBY_API uint64_t fby_dataset_block_count(const fby_dataset *ds);
+
+FBY_API uint64_t fby_dataset_rows(const fby_dataset *ds);         /* of all files */
+FBY_API uint64_t fby_dataset_file_count(const fby_dataset *ds);   /* those that fby_dataset_file() tells of */
+FBY_API uint64_t fby_dataset_block_count(const fby_dataset *ds);  /* those that fby_dataset_block() tells of */
 FBY_API uint64_t fby_dataset_stored_bytes(const fby_dataset *ds); /* Σ over blocks, all columns, compressed */
 
 /** 32 hex digits. Identity: what the order depends on. Fingerprint: identity, sizes, metadata and times of modification. Borrowed. */
@@ -205,6 +206,8 @@ typedef struct fby_block_info {
     uint64_t first_row;          /* of the data set */
     uint64_t stored_bytes;       /* over all columns */
 } fby_block_info;
+
+/** FBY_E_ARG when i is out of range. Threads: any. Since: 0.1 */
 FBY_API fby_status fby_dataset_block(const fby_dataset *ds, uint64_t i, fby_block_info *out, fby_error *err);
 
 /** One column of one row group, for inspection. Bits of `encodings`: 1 << the format's encoding number. */

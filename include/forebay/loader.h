@@ -113,6 +113,8 @@ typedef enum fby_tail_kind {
     FBY_TAIL_UNEVEN
 } fby_tail_kind;
 
+#define FBY_EPOCH_TRIAL UINT64_MAX /* the epoch of a batch that is only tried: see fby_transform_fn */
+
 /**
  * Code of the application's, run on every batch after it is assembled and before it is handed out. It may change the values of the
  * tensors in place; not their shapes, nor offsets, masks and lengths, which say what the shapes are. For tensors of other shapes,
@@ -137,7 +139,6 @@ typedef enum fby_tail_kind {
  * that never works is refused when the loader is opened, not when the first batch is due. fby_loader_opts.transform_unchecked leaves
  * it out. Since: 0.2
  */
-#define FBY_EPOCH_TRIAL UINT64_MAX
 typedef fby_status (*fby_transform_fn)(void *user, fby_batch *batch, fby_error *err);
 
 /** The sizes of the structs, as this header has them: fby_loader_opts opts = {FBY_LOADER_SIZES, .batch_size = 512}; */
@@ -332,7 +333,7 @@ FBY_API uint64_t fby_loader_epochs_begun(const fby_loader *loader);
  */
 FBY_API void fby_loader_cancel(fby_loader *loader);
 
-/* Exact counts for the epoch under way, else for the next one. Epochs differ only where they are parts. Threads: any. */
+/** Exact counts for the epoch under way, else for the next one. Epochs differ only where they are parts. Threads: any. */
 FBY_API uint64_t fby_loader_batch_count(const fby_loader *loader);
 FBY_API uint64_t fby_loader_sample_count(const fby_loader *loader); /* that this rank delivers */
 
@@ -507,6 +508,8 @@ typedef struct fby_epoch {
  */
 FBY_API fby_status fby_loader_epoch(fby_loader *loader, size_t i, fby_epoch *out, fby_error *err);
 
+#define FBY_WAITS_MOST 512 /* ranges of fby_loader_waits() */
+
 /**
  * How long the consumer waited for batches so far: the middles of ranges of durations, each within 6.25 % of all in it, and how many waits
  * fell into each; empty ones are left out.
@@ -515,7 +518,6 @@ FBY_API fby_status fby_loader_epoch(fby_loader *loader, size_t i, fby_epoch *out
  *
  * Returns how many there are, at most FBY_WAITS_MOST. Threads: any. Since: 0.2
  */
-#define FBY_WAITS_MOST 512
 FBY_API size_t fby_loader_waits(const fby_loader *loader, uint64_t *out_ns, uint64_t *out_counts, size_t room);
 
 /**

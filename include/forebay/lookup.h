@@ -33,7 +33,7 @@ typedef struct fby_lookup_opts {
     double fill_missing;
     bool first_wins; /* of different values for one key and column the first counts; otherwise FBY_E_DATA naming them */
     int n_threads;   /* for reading; 0 = the CPUs this process may use */
-    /** How much memory the table and reading it may take together, else FBY_E_BUDGET; 0 = as the first data set's. Since: 0.2 */
+    /* How much memory the table and reading it may take together, else FBY_E_BUDGET; 0 = as the first data set's. Since: 0.2 */
     uint64_t memory_bytes;
 } fby_lookup_opts;
 
@@ -82,8 +82,8 @@ FBY_API fby_status fby_lookup_distinct(fby_dataset *ds, const char *column, fby_
 FBY_API fby_lookup *fby_lookup_ref(fby_lookup *table);
 FBY_API void fby_lookup_close(fby_lookup *table); /* NULL is fine; drops one reference */
 
-FBY_API size_t fby_lookup_count(const fby_lookup *table); /* keys */
-FBY_API size_t fby_lookup_column_count(const fby_lookup *table);
+FBY_API size_t fby_lookup_count(const fby_lookup *table);                    /* keys */
+FBY_API size_t fby_lookup_column_count(const fby_lookup *table);             /* columns of values */
 FBY_API const char *fby_lookup_column(const fby_lookup *table, size_t i);    /* name; borrowed; NULL when out of range */
 FBY_API size_t fby_lookup_key_column_count(const fby_lookup *table);         /* columns of its key */
 FBY_API bool fby_lookup_key_is_text(const fby_lookup *table, size_t column); /* of the key; false when out of range */

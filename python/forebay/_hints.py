@@ -38,9 +38,12 @@ def dropped(samples: "Samples", names: tuple[str, ...]) -> str | None:
     return f"{notes[0]}{why}: take the columns that they have no values of out of drop_missing, or the files out of the data set, to say which is meant"
 
 
-def out_of_order(samples: "Samples") -> str | None:
-    """That rows with one key do not lie together, or that only chance put the rows of a window in this order: they are hardly what is meant."""
-    return next((note for note in samples.notes if "do not lie together" in note or "rise by chance" in note), None)
+_UNMEANT = "do not lie together", "rise by chance", "do not look at"
+
+
+def hardly_meant(samples: "Samples") -> list[str]:
+    """That rows with one key do not lie together, that only chance put the rows of a window in this order, or that windows may go over gaps in time."""
+    return [note for note in samples.notes if any(words in note for words in _UNMEANT)]
 
 
 def cut_short(core: Any, epoch: int) -> str | None:

@@ -473,9 +473,9 @@ def windows(dataset: "Dataset", given: dict[str, Any]) -> Samples:
             raise TypeError(f"a column is named by a str, not {type(name).__name__}: {name!r}")
     options = {**options, **({} if by == "file" else _key(by)), **step_of(dataset, time, given["step"])}
     samples = _made(dataset, "windows", options, given)
-    for text in (_hints.dropped(samples, options["drop_missing"]), _hints.out_of_order(samples)):
-        if text:
-            warnings.warn(text, stacklevel=outside())
+    dropped = _hints.dropped(samples, options["drop_missing"])
+    for text in [*([dropped] if dropped else []), *_hints.hardly_meant(samples)]:
+        warnings.warn(text, stacklevel=outside())
     return samples
 
 
@@ -519,6 +519,6 @@ def groups(dataset: "Dataset", given: dict[str, Any]) -> Samples:
     if table is not None:
         options["table"] = dataset._side_table(table)
     samples = _made(dataset, "groups", {**options, **_key(key), "file_by_position": file_by == "position"}, given)
-    if text := _hints.out_of_order(samples):
+    for text in _hints.hardly_meant(samples):
         warnings.warn(text, stacklevel=outside())
     return samples

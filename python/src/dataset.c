@@ -138,6 +138,7 @@ static PyObject *open_files(PyObject *module, PyObject *args)
     fby_error err = {.file_offset = -1};
     PyThreadState *thread = NULL;
     fbpy_progress progress = {.thread = &thread};
+    fbpy_wait wait = {0};
     fby_status status;
 
     if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &sources, &PyDict_Type, &given))
@@ -148,7 +149,6 @@ static PyObject *open_files(PyObject *module, PyObject *args)
         goto done;
     opts.progress = fbpy_progress_of(given, &progress);
     opts.progress_user = &progress;
-    fbpy_wait wait = {0};
     while (fbpy_wait_call(&wait, &status)) {
         thread = PyEval_SaveThread();
         status = fby_dataset_open(list, (size_t)PyList_GET_SIZE(sources), &opts, &handle, &err);

@@ -128,6 +128,7 @@ static PyObject *open_samples(PyObject *module, PyObject *args)
     fby_error err = {.file_offset = -1};
     PyThreadState *thread = NULL;
     fbpy_progress progress = {.thread = &thread};
+    fbpy_wait wait = {0};
     fby_status status;
 
     if (!PyArg_ParseTuple(args, "OsO!", &dataset, &kind, &PyDict_Type, &given))
@@ -142,7 +143,6 @@ static PyObject *open_samples(PyObject *module, PyObject *args)
         goto done;
     opts.progress = fbpy_progress_of(given, &progress);
     opts.progress_user = &progress;
-    fbpy_wait wait = {0};
     while (fbpy_wait_call(&wait, &status)) {
         thread = PyEval_SaveThread();
         status = fby_samples_open(ds, &opts, &handle, &err);

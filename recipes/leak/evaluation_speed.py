@@ -33,7 +33,7 @@ class Anew:
 
 WAYS = {
     "today": evaluate.today,
-    "forebay": lambda folder, args: train.data(args.split, folder, args, shuffle=False),
+    "forebay": lambda folder, args: train.data("val", folder, args, shuffle=False),
     "forebay, packed": evaluate.packed,
 }
 
@@ -60,8 +60,8 @@ def tables(argv=(), runs=3):
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=pathlib.Path, default=DATA, help=f"generated when it is not there: {DATA.name}, recordings of the scale bench")
-    parser.add_argument("--split", choices=("val", "test"), default="val", help="of the data")
+    parser.add_argument("--data", type=pathlib.Path, default=DATA, help=f"generated when it is not there: {DATA.name}, as many recordings as the owner has")
+    parser.set_defaults(split="val")
     parser.add_argument("--memory", default="512MiB", help="Forebay's budget")
     parser.add_argument("--seconds", type=float, default=5, help="of the first epoch at most, and of what follows it")
     parser.add_argument("--runs", type=training.count, default=3)
@@ -71,7 +71,8 @@ def main(argv=None):
     argv = sys.argv[1:] if argv is None else argv
     args = parser.parse_args(argv)
     if not args.data.exists():
-        training.generated(args.data, lambda partial: generate.generate(partial, **generate.SCALES["bench"], gzip=True))
+        scale = generate.SCALES["bench"]
+        training.generated(args.data, lambda partial: generate.generate(partial, **scale, gzip=True, splits={"val": scale["files"]}))
     if args.alone:
         meter.keep_freed_memory()
         args.json.write_text(json.dumps([dataclasses.asdict(measured(args.alone, args))]))

@@ -5,7 +5,7 @@
 
     OUT/{train,val,test}.h5    segments_mel (files, long, short, [1,] mels, frames); labels (files) int16; attributes labels_json, config_json
 
-Recordings with a leak hum in a few bands, so that there is something to learn. val.h5 and test.h5 have a quarter as many recordings as train.h5.
+Recordings with a leak hum in a few bands, so that there is something to learn, some of them too faintly to be found. val.h5 and test.h5 have a quarter as many recordings as train.h5.
 """
 
 import argparse
@@ -24,12 +24,13 @@ SCALES = {
 }
 
 
-def generate(out, files=60, long=7, short=3, mels=32, frames=1, dtype="float16", channel=False, gzip=False, seed=0):
-    """Write all splits."""
+def generate(out, files=60, long=7, short=3, mels=32, frames=1, dtype="float16", channel=False, gzip=False, seed=0, splits=None):
+    """Write all splits, the others a quarter of train's recordings each; or `splits` alone, {name: recordings}."""
     out = pathlib.Path(out)
     out.mkdir(parents=True, exist_ok=True)
     middle = (1,) if channel else ()
-    for s, (split, n) in enumerate((("train", files), ("val", max(1, files // 4)), ("test", max(1, files // 4)))):
+    splits = splits or {"train": files, "val": max(1, files // 4), "test": max(1, files // 4)}
+    for s, (split, n) in enumerate(splits.items()):
         rng = np.random.default_rng((seed, s))
         labels = rng.choice(len(LABELS), n, p=[0.1, 0.6, 0.15, 0.15]).astype(np.int16)
         shape = (long, short, *middle, mels, frames)
@@ -42,8 +43,9 @@ def generate(out, files=60, long=7, short=3, mels=32, frames=1, dtype="float16",
             for begin in range(0, n, 256):
                 of = labels[begin : begin + 256]
                 values = rng.standard_normal((len(of), *shape), np.float32)
-                values[of == 0, ..., mels // 4 : mels // 2, :] += 0.7
-                values[of == 2, ..., : mels // 8, :] += 1.0
+                loud = rng.uniform(0.1, 1.3, (len(of), *[1] * len(shape))).astype(np.float32)
+                values[of == 0, ..., mels // 4 : mels // 2, :] += loud[of == 0]
+                values[of == 2, ..., : mels // 8, :] += 1.5 * loud[of == 2]
                 cells[begin : begin + len(of)] = values.astype(dtype)
 
 

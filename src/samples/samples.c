@@ -349,6 +349,8 @@ static fby_status open_samples(fby_dataset *ds, const fby_samples_opts *opts, fb
         status = fby__scattered_note(base, err);
     if (status == FBY_OK)
         status = fby__shuffled_note(base, err);
+    if (status == FBY_OK)
+        status = fby__untimed_note(base, opts, err);
     if (status == FBY_OK && !s)
         status = fby__samples_create(base, &WHOLE, NULL, &s, err);
     if (status == FBY_OK && opts->kind == FBY_SAMPLES_WINDOWS && fby_samples_count(s) == 0)

@@ -227,6 +227,8 @@ fby_status fby__samples_windows(fby_samples *s, fby_error *err);
 void fby__dropped_count(const fby__sample_base *base, size_t first_stretch, uint64_t begin, uint64_t end, fby__dropped *io);
 /** A note of what was dropped. */
 fby_status fby__dropped_note(fby__sample_base *base, fby_error *err);
+/** A note, where windows do not look at times that rows have. */
+fby_status fby__untimed_note(fby__sample_base *base, const fby_samples_opts *opts, fby_error *err);
 /** One stretch a file: windows that need no scan. */
 fby_status fby__stretches_of_files(fby__sample_base *base, fby_error *err);
 /** Append a stretch that is as long as a window. Its series' end may be set later. */

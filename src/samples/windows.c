@@ -85,6 +85,29 @@ fby_status fby__dropped_note(fby__sample_base *base, fby_error *err)
                           (unsigned long long)d->all, files);
 }
 
+/* The first column of dates or instants. */
+static const fby_field *times_of(const fby_dataset *ds)
+{
+    const fby_field *root = fby_dataset_schema(ds);
+    for (uint32_t i = 0; i < root->n_children; i++)
+        if (root->children[i].kind == FBY_KIND_DATE || root->children[i].kind == FBY_KIND_TIMESTAMP)
+            return &root->children[i];
+    return NULL;
+}
+
+fby_status fby__untimed_note(fby__sample_base *base, const fby_samples_opts *opts, fby_error *err)
+{
+    const fby_field *times = base->kind == FBY_SAMPLES_WINDOWS && base->length > 1 && !opts->time ? times_of(base->ds) : NULL;
+    if (!times)
+        return FBY_OK;
+    return fby__notes_put(
+        &base->notes, err,
+        "windows do not look at '%.200s' (%s): rows that follow one another are in one window, whatever time lies between "
+        "them. Name it as time, with a step, to leave out windows over gaps; with time alone a series ends only where it "
+        "does not rise",
+        times->name, fby_kind_name(times->kind));
+}
+
 static uint64_t end_of_block(const fby__block *b) { return b->first_row + (b->row_end - b->row_begin); }
 
 fby_status fby__samples_windows(fby_samples *s, fby_error *err)

@@ -205,6 +205,21 @@ def test_keys_whose_rows_do_not_lie_together_are_said(parquet, tmp_path):
             assert fb.open(path).groups(key).notes == []
 
 
+def test_windows_that_do_not_look_at_the_times_that_there_are_are_said(parquet):
+    days = np.array(["2001-01-01", "2001-01-02", "2001-03-01", "2001-03-02", "2001-03-03"], "datetime64[D]")
+    ds = fb.open(parquet({"flow": np.arange(5.0), "date": days, "gauge": np.repeat("g", 5)}, "a.parquet"))
+    for options in {}, {"by": "gauge"}, {"drop_missing": "flow"}:
+        with pytest.warns(UserWarning, match=r"windows do not look at 'date' \(date\): .* with a step, to leave out windows over gaps"):
+            assert len(ds.windows(3, **options)) == 3
+    instants = fb.open(parquet({"at": days.astype("datetime64[ms]"), "x": np.arange(5.0)}, "b.parquet"))
+    with pytest.warns(UserWarning, match=r"look at 'at' \(timestamp\)"):
+        instants.windows(3)
+    for made in ds.windows(3, time="date", step="1 day"), ds.windows(3, time="date"), ds.windows(1), ds.rows():
+        assert made.notes == []
+    assert len(ds.windows(3, time="date", step="1 day")) == 1
+    assert fb.open(parquet({"x": np.arange(5.0), "time": np.arange(5)}, "c.parquet")).windows(3).notes == []  # numbers may be anything
+
+
 def test_an_optional_output_that_one_file_lacks_is_said_with_the_file(regions, ds):
     said = "output 'y' is optional, and left out of all batches: column 'flow' is missing in 1 of 3 files, such as '.*b.parquet'; .*missing_columns"
     with pytest.warns(UserWarning, match=said):

@@ -2,6 +2,7 @@
 sample once.
 """
 
+import importlib
 import json
 import subprocess
 import sys
@@ -100,6 +101,20 @@ def test_hydrology_pipeline_file_is_the_reference(made, per_basin):
     names = fb.encode("gauge_id", fb.open(regions, source_column="region")).names
     with file.loader(framework="numpy") as loader:
         check_windows(file["train"], ref, loader, ref.moments(per_basin), per_basin, STATIC, names)
+
+
+PAGES = {"hydrology": "fb.fit(", "neutrino": "segment_ids", "linkage": "ngrams", "jets": "symmetric(", "leak": "spec_augment"}  # words of their first blocks
+
+
+@pytest.mark.parametrize(("name", "marks"), PAGES.items())
+def test_the_page_of_a_recipe_loads_its_data(name, marks, made, monkeypatch):
+    monkeypatch.chdir(made(name))
+    (code,) = [code for _, _, code, _ in blocks(ROOT / f"recipes/{name}/README.md") if marks in code]
+    names = {"fb": fb, "np": np, "pd": pd, "outputs": importlib.import_module("recipes.hydrology.loader").outputs}
+    exec(code, names)
+    for which in {"train", "val"} & set(names):
+        with names[which] as loader:
+            assert len(next(iter(loader))) == len(loader.outputs)
 
 
 def test_hydrology_regions_on_its_page_come_in_equal_parts(made, monkeypatch):

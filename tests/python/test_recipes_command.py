@@ -239,7 +239,8 @@ def test_a_caption_says_the_target_the_limits_and_how_scores_are_compared(bench)
     said = bench.caption(dataclasses.replace(bench.recipe_of("jets"), target=0.6), runs, found)
     for words in ("Medians of 2 seeds", "Target: auc 0.6 (0.5 by guessing)", "Welch's t", "today by `loader`, forebay by `model`"):
         assert words in said
-    assert "not measured" in bench.caption(bench.recipe_of("jets"), runs, {})
+    assert "not measured" in bench.caption(bench.recipe_of("jets"), runs, {}) and "of the validation data" in said
+    assert "of 7 batches of validation data" in bench.caption(bench.recipe_of("jets"), runs, found, 7)
 
 
 def test_samples_of_a_batch_are_not_its_values():
@@ -255,6 +256,21 @@ def test_one_table_has_all_systems_and_loaders(bench):
     said = bench.summary({"jets": f"## jets\n\n{trained}\n{limits}", "jets, loaders alone": alone})
     assert [line for line in said.splitlines() if line.startswith("| jets")] == ["| jets | today | 88 | 94 | 90 | 92.6% | 2 cores | 3 MiB | 42 s | loader |"]
     assert bench.summary({}).count("\n|") == 2
+
+
+def test_the_pages_of_the_recipes_have_the_figures_of_the_results(bench, tmp_path, monkeypatch):
+    results = (bench.ROOT / "recipes/results.md").read_text()
+    of = {path.parent.name: path for path in (bench.ROOT / "recipes").glob("*/README.md")}
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes/results.md").write_text(results)
+    for name, page in of.items():
+        (tmp_path / "recipes" / name).mkdir()
+        (tmp_path / "recipes" / name / "README.md").write_text(page.read_text())
+    monkeypatch.setattr(bench, "ROOT", tmp_path)
+    bench.keep({})
+    assert sorted(of) == sorted(NAMES) and (tmp_path / "recipes/results.md").read_text() == results
+    for name, page in of.items():
+        assert "| forebay |" in page.read_text() and (tmp_path / "recipes" / name / "README.md").read_text() == page.read_text()
 
 
 def test_a_picture_shows_what_limits_training_with_each_loader(bench, tmp_path):

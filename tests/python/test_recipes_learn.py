@@ -4,6 +4,7 @@ Forebay's end at the same score by Welch's t over seeds, and an order that is no
 import dataclasses
 import importlib
 import math
+import re
 
 import pytest
 
@@ -93,17 +94,27 @@ def said_of(*results):
     return "\n".join(importlib.import_module("recipes.contest").verdict(recipe, list(results)))
 
 
+def test_the_cost_of_shuffling_is_that_of_pairs_of_runs():
+    contest, training = (importlib.import_module(f"recipes.{name}") for name in ("contest", "training"))
+    runs = [result("forebay", s, 0.8, seconds=10.0 + s) for s in range(4)] + [result("forebay-in-order", s, 0.8, seconds=0.9 * (10 + s)) for s in range(4)]
+    assert contest.cost_of_order(runs) == "Shuffling costs, in samples/s: 10.0 % in training (95 % interval +10.0 to +10.0 %, 4 pairs of runs)."
+    alone = [training.Loading(r.loader, r.seed, 2 * r.seconds, r.samples, r.seconds, r.samples, [], 1.0, 1) for r in runs]
+    alone[0] = dataclasses.replace(alone[0], seconds=20.0)
+    words = r".*: 10\.0 % in the first epoch \(.*\); 2\d\.\d % after it \(95 % interval -\d+\.\d to \+\d+\.\d %, 4 pairs of runs\)\."
+    assert re.fullmatch(words, contest.cost_of_order(alone))
+
+
 def test_the_verdict_says_what_the_table_does():
     same = [result("today", s, 0.80 + s / 100, target_seconds=12.0, seconds=40.0) for s in range(3)]
     same += [result("forebay", s, 0.805 + s / 100) for s in range(3)]
     said = said_of(*same)
     assert "auc 0.75 after 3.0 s, today after 12.0 s: 4.0 times as fast" in said and "4.00 times the samples/s" in said
-    assert "the same within the spread, 0.028 at most; they differ" in said
+    assert "the same within the spread, 0.028 at most; the means differ" in said
     assert "not known; one seed each" in said_of(same[0], same[3])
     assert "NOT the same" in said_of(*same[:3], *[result("forebay", s, math.nan) for s in range(3)])
     assert "1.0000 with today, 1.0000 with forebay; 2.0000 of the best constant" in said
     many = [result(loader, s, 0.80 + s % 2 / 1000) for loader in ("today", "forebay") for s in range(9)]
-    assert "the same within the spread, 0.00053 at most; they differ by +0.0000" in said_of(*many)
+    assert "the same within the spread, 0.00053 at most; the means differ by +0.0000" in said_of(*many)
     worse = [dataclasses.replace(of, scores={"auc": of.scores["auc"] - 0.3}) if of.loader == "forebay" else of for of in same]
     assert "NOT the same" in said_of(*worse)
     never = [dataclasses.replace(of, target_seconds=None) if of.loader == "today" else of for of in same]

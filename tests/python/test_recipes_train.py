@@ -143,11 +143,24 @@ def test_activations_that_are_computed_again_are_not_kept():
         assert torch.equal(network.eval()(x), copy.deepcopy(network)(x))
 
 
-def test_a_compiled_network_in_mixed_precision_learns_what_a_plain_one_does(trained, tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def compiles():
     try:
         torch.compile(torch.nn.Linear(2, 2))(torch.zeros(1, 2))
     except Exception as error:
         pytest.skip(f"torch.compile does not work here: {str(error).splitlines()[0]}")
+
+
+@pytest.mark.parametrize("name", ["hydrology", "neutrino", "jets", "leak"])
+def test_a_compiled_network_learns_what_a_plain_one_does(name, trained, tmp_path, compiles):
+    losses = []
+    for ways in ((), ("--compile", "--gradient-checkpointing")):
+        trained(name, "--epochs", "1", "--batches", "2", "--points", "1", "--json", str(tmp_path / "results.json"), *ways)
+        losses.append(losses_of(tmp_path / "results.json"))
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-3)
+
+
+def test_a_compiled_network_in_mixed_precision_learns_what_a_plain_one_does(trained, tmp_path, monkeypatch, compiles):
     training, functional = importlib.import_module("recipes.training"), torch.nn.functional
     made, cross_entropy = training.Task.__init__, functional.binary_cross_entropy_with_logits
     networks, dtypes, losses = [], [], []
@@ -231,9 +244,9 @@ def test_the_pace_of_evaluation_is_that_of_recordings(trained, tmp_path, monkeyp
             scored.clear()
             speed.main(["--data", str(tmp_path / "data"), "--seconds", "0.2", "--device", "cpu", "--alone", way, "--json", str(out), *network])
             (result,) = json.loads(out.read_text())
-            assert result["first_samples"] == 6 and result["samples"] and bool(scored) == bool(network)
+            assert result["first_samples"] == 24 and result["samples"] and bool(scored) == bool(network)
     with h5py.File(tmp_path / "data/val.h5") as file:
-        assert file["segments_mel"].compression == "gzip" and len(file["labels"]) == 6
+        assert file["segments_mel"].compression == "gzip" and len(file["labels"]) == 24
 
 
 def test_what_limits_training_is_measured_with_any_loader(trained, tmp_path, capsys):
@@ -300,15 +313,29 @@ def test_cpu_and_memory_of_processes_below_are_counted():
     assert meter.cpu_seconds >= 0.5 and meter.memory_bytes >= 64 << 20
 
 
-def test_gradients_of_two_batches_are_those_of_one_twice_as_large(trained, tmp_path):
+FIVE = list(SMALL)[:5]
+
+
+@pytest.mark.parametrize("name", FIVE)
+def test_gradients_of_two_batches_are_those_of_one_twice_as_large(name, trained, tmp_path):
     found = []
-    for batch_size, more in ((16, ()), (8, ("--accumulate", "2"))):
-        out = tmp_path / "results.json"
-        trained("linkage", "--batch-size", str(batch_size), *more, "--set", "streams=1", "--epochs", "2", "--points", "1", "--json", str(out))
+    for batch_size, batches, more in ((16, 4, ()), (8, 8, ("--accumulate", "2"))):
+        out, size = tmp_path / "results.json", ("--batch-size", str(batch_size), "--batches", str(batches), "--epochs", "1")
+        trained(name, *size, *more, "--set", "streams=1", "--points", "1", "--json", str(out))
         found.append(losses_of(out))
     whole, halves = found
-    assert len(halves) == 2 * len(whole) and whole[-1] < 0.9 * whole[0]
+    assert len(halves) == 2 * len(whole) == 8
     np.testing.assert_allclose(np.reshape(halves, (-1, 2)).mean(1), whole, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", FIVE)
+def test_mixed_precision_learns_what_single_does(name, trained, tmp_path):
+    found = []
+    for more in ((), ("--precision", "bf16-mixed")):
+        trained(name, *more, "--epochs", "1", "--batches", "4", "--points", "1", "--json", str(tmp_path / "results.json"))
+        found.append(losses_of(tmp_path / "results.json"))
+    np.testing.assert_allclose(found[1], found[0], rtol=0.05)
+    assert found[1] != found[0]
 
 
 @pytest.mark.parametrize(("name", "accumulate"), [*[(name, 1) for name in SMALL], ("jets", 2), ("leak", 2)])
@@ -323,8 +350,24 @@ def test_a_run_goes_on_in_the_middle_of_an_epoch(trained, name, accumulate, tmp_
     np.testing.assert_allclose(losses[1], losses[0][done:], rtol=1e-5)
 
 
+def test_a_plain_loop_trains_as_lightning_does_and_goes_on_too(trained, tmp_path):
+    plain, out, kept = importlib.import_module("recipes.leak.plain").main, tmp_path / "out.json", tmp_path / "kept.pt"
+    folder = trained("leak", "--epochs", "2", "--points", "1", "--json", str(out))
+    common = ["--data", str(folder), "--device", "cpu", "--batch-size", "16"]
+    whole = plain([*common, "--epochs", "2"])
+    np.testing.assert_allclose(whole, losses_of(out), rtol=1e-4)
+    assert len(whole) % 2 == 0 and len(whole) // 2 > 4
+    done = plain([*common, "--epochs", "1", "--checkpoint", str(kept), "--checkpoint-every", "4"])
+    rest = plain([*common, "--epochs", "2", "--checkpoint", str(kept), "--checkpoint-every", "1000"])
+    np.testing.assert_allclose(rest, whole[len(done) // 4 * 4 :], rtol=1e-4)
+    halves = plain([*common[:-1], "8", "--epochs", "1", "--accumulate", "2"])
+    assert len(halves) >= len(done) and halves[-1] < halves[0]
+
+
 def scored(*arguments):
-    return importlib.import_module("recipes.evaluation").scored(*arguments)
+    evaluation, samples = importlib.import_module("recipes.evaluation").scored(*arguments)
+    assert samples
+    return evaluation
 
 
 @pytest.fixture(scope="module")
@@ -341,6 +384,7 @@ def evaluated(trained, tmp_path_factory):
             def again(*arguments, ways=None):
                 return main(name, [str(kept / "end.ckpt"), "--data", str(folder), "--device", "cpu", "--batch-size", "16", *arguments], ways)
 
+            again.checkpoint = kept / "end.ckpt"
             evaluation = again("--csv", str(kept / "table.csv"))
             with (kept / "table.csv").open() as file:
                 done[name] = json.loads((kept / "out.json").read_text())[0]["scores"], evaluation, list(csv.DictReader(file)), again, folder
@@ -356,7 +400,24 @@ def test_the_scores_of_a_checkpoint_are_those_of_training(evaluated, name):
     assert table and list(table[0]) == list(evaluation.table) and len(table) == len(next(iter(evaluation.table.values())))
 
 
-def test_recordings_are_judged_the_same_however_they_are_batched(evaluated):
+def test_a_checkpoint_knows_its_data_and_its_recipe(evaluated, tmp_path):
+    _, evaluation, _, again, folder = evaluated("leak")
+    main, checkpoint = importlib.import_module("recipes.evaluation").main, str(tmp_path / "end.ckpt")
+    state = torch.load(again.checkpoint, weights_only=True)
+    torch.save(state, checkpoint)
+    assert state["recipe"] == {"name": "leak", "data": str(folder)}
+    assert main("leak", [checkpoint, "--device", "cpu"]).scores == pytest.approx(evaluation.scores)
+    with pytest.raises(SystemExit, match="is of the recipe 'leak', not 'jets': run recipes/leak/evaluate.py"):
+        main("jets", [checkpoint])
+    torch.save({**state, "recipe": {"name": "leak", "data": str(tmp_path / "moved")}}, checkpoint)
+    with pytest.raises(SystemExit, match="the data of .*moved are not there: name them with --data"):
+        main("leak", [checkpoint])
+    torch.save({"state_dict": state["state_dict"]}, checkpoint)
+    with pytest.raises(SystemExit, match="is not of a recipe"):
+        main("leak", [checkpoint])
+
+
+def test_recordings_are_judged_the_same_however_they_are_batched(evaluated, capsys):
     _, evaluation, table, again, folder = evaluated("leak")
     module = importlib.import_module("recipes.leak.evaluate")
     with h5py.File(folder / "val.h5") as file:
@@ -364,7 +425,8 @@ def test_recordings_are_judged_the_same_however_they_are_batched(evaluated):
     assert [row["recording"] for row in table] == [str(i) for i in range(len(labels))]
     assert [row["label"] for row in table] == [importlib.import_module("recipes.leak.generate").LABELS[k] for k in labels]
     for way in ("packed", "today"):
-        other = again("--way", way, ways={"packed": module.packed, "today": module.today})
+        other = again("--way", way, "--torch-threads", "1", ways={"packed": module.packed, "today": module.today})
+        assert f"\n{len(labels)} samples in " in capsys.readouterr().out
         assert other.table["recording"] == evaluation.table["recording"] and other.table["found"] == evaluation.table["found"]
         np.testing.assert_allclose(other.table["probability_of_leak"], evaluation.table["probability_of_leak"], rtol=1e-4)
 
@@ -414,7 +476,7 @@ def test_precision_and_recall_of_grams_are_counted():
     module = importlib.import_module("recipes.linkage.evaluate")
     labels, guess = torch.zeros(2, 1296), torch.full((2, 1296), -1.0)
     labels[:, 0], labels[0, 1], guess[0, 0], guess[0, 2] = 1, 1, 1, 1
-    got = scored(module.Scores(), lambda batch: guess, [(None, labels, None)])
+    got = scored(module.Scores(), lambda batch: guess, [(None, labels, labels)])
     assert got.scores == {"f1": 2 / 5, "precision": 1 / 2, "recall": 1 / 3}
     assert (got.table["gram"][:2], got.table["recall"][:3], got.table["precision"][:3]) == (["aa", "ab"], [0.5, 0, 0], [1, 0, 0])
 

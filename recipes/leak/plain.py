@@ -1,0 +1,70 @@
+"""The same training as the plain loop that its owner has: `python recipes/leak/plain.py --checkpoint kept.pt`. Run again, it goes on where that was
+written, in the middle of an epoch too."""
+
+import argparse
+import pathlib
+import sys
+
+import torch
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from recipes import training
+from recipes.leak import train
+
+
+def main(argv=None):
+    """The losses of all batches."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add, defaults = parser.add_argument, train.RECIPE.defaults
+    add("--data", type=pathlib.Path, default=pathlib.Path(__file__).parent / "data", help="generated when it is not there")
+    add("--batch-size", type=training.count, default=defaults["batch_size"])
+    add("--epochs", type=training.count, default=defaults["epochs"])
+    add("--learning-rate", type=float, default=defaults["learning_rate"])
+    add("--accumulate", type=training.count, default=1, help="batches a step of the optimizer")
+    add("--half", action="store_true", help="float16 where it serves, gradients scaled: on a GPU")
+    add("--memory", default="512MiB", help="the loader's budget")
+    add("--checkpoint", type=pathlib.Path, help="a file, written every --checkpoint-every steps; gone on from when it is there")
+    add("--checkpoint-every", type=training.count, default=100)
+    add("--seed", type=int, default=0)
+    add("--device", type=torch.device, default="cuda" if torch.cuda.is_available() else "cpu")
+    args = parser.parse_args(argv)
+    training.ready(train.RECIPE, args.data, None)
+
+    torch.manual_seed(args.seed)
+    network = train.Network().to(args.device)
+    optimizer = torch.optim.AdamW(network.parameters(), args.learning_rate)
+    scaler = torch.amp.GradScaler(args.device.type, enabled=args.half)
+    place = {"device": "cuda"} if args.device.type == "cuda" else {}
+    batches = train.data("train", args.data, args, seed=args.seed, **place)
+    kept = {"network": network, "optimizer": optimizer, "scaler": scaler, "batches": batches}
+    first, seen, losses = 0, 0, []
+    if args.checkpoint and args.checkpoint.exists():
+        state = torch.load(args.checkpoint, map_location=args.device, weights_only=True)
+        first, seen = state["epoch"], state["seen"]
+        for name, part in kept.items():
+            part.load_state_dict(state[name])
+
+    for epoch in range(first, args.epochs):
+        began = len(losses)
+        for batch in batches:
+            with torch.autocast(args.device.type, enabled=args.half):
+                loss = train.loss(network, batch)
+            scaler.scale(loss / args.accumulate).backward()
+            losses.append(loss.detach())
+            seen += 1
+            if seen % args.accumulate:
+                continue
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+            if args.checkpoint and seen // args.accumulate % args.checkpoint_every == 0:
+                torch.save({"epoch": epoch, "seen": seen, **{name: part.state_dict() for name, part in kept.items()}}, args.checkpoint)
+        if len(losses) > began:
+            print(f"epoch {epoch}: loss {torch.stack(losses[began:]).mean():.4f}")
+    batches.close()
+    return [float(loss) for loss in losses]
+
+
+if __name__ == "__main__":
+    main()

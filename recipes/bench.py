@@ -79,7 +79,7 @@ SIZES_OF_LOADERS = {
         "hydrology": "--loaders today expert forebay --workers 2 --batch-size 512 --memory 1GiB",
         "neutrino": "--loaders today today-by-file today-random expert forebay forebay-in-order --workers 2 --batch-size 512 --memory 4GiB",
         "linkage": "--loaders expert forebay --batch-size 512 --memory 4GiB",  # lists of a million records, as both of today's make, do not fit into 24 GiB
-        "jets": "--loaders today today-lru today-ram expert forebay --workers 4 --memory 6GiB",
+        "jets": "--loaders today today-lru today-ram expert forebay --workers 2 --memory 6GiB",
         "leak": "--loaders today today-ram expert forebay --workers 2 --batch-size 5632 --memory 1GiB",
     },
 }
@@ -94,7 +94,13 @@ def load_average() -> str:
 
 
 def at_most(recipe: training.Recipe, arguments: list[str]) -> float:
-    """Seconds that a recipe takes, if every run lasts as long as it may: imports, set-up and validation with it, then fb.diagnose."""
+    """Seconds that a recipe takes, if every run lasts as long as it may: imports, set-up and validation with it, pairs, then fb.diagnose."""
+    if pairs := PAIRS_OF_ORDER.get(recipe.name, "").split():
+        return runs_at_most(recipe, arguments) + runs_at_most(recipe, [*arguments, *pairs])
+    return runs_at_most(recipe, arguments)
+
+
+def runs_at_most(recipe: training.Recipe, arguments: list[str]) -> float:
     args = training.arguments(recipe).parse_args(arguments)
     if args.no_network:
         return len(args.loaders) * args.seeds * (2 * args.max_seconds + OTHERWISE_SECONDS)
@@ -156,14 +162,15 @@ def section(name: str, scale: str, more: list[str]) -> Iterator[str]:
     args = training.arguments(recipe).parse_args(arguments)
     recipe = dataclasses.replace(recipe, target=args.target)
     said = "\n".join(f"* {line}" for line in contest.verdict(recipe, results))
-    if pairs := PAIRS_OF_ORDER.get(name):
-        said += f"\n* {'order':<9}{contest.cost_of_order(training.main(recipe, [*arguments, *pairs.split()]))}"
     drawn = f"![Loss over wall time, {name}: a line a run](../{picture})"
 
     def page(found: dict[str, fb.Diagnosis]) -> str:
         return f"## {title(name, scale, False)}\n\n{head}\n\n{contest.markdown(results)}\n\n{caption(recipe, results, found, args.held_out_batches)}\n\n{said}\n\n{drawn}\n"
 
     yield page({})
+    if pairs := PAIRS_OF_ORDER.get(name):
+        said += f"\n* {'order':<9}{of_pairs(recipe, arguments, pairs)}"
+        yield page({})
     found = limits(recipe, arguments)
     limiting = picture.replace("loss-", "limits-")
     contest.limits_picture(name, found, ROOT / limiting)
@@ -182,12 +189,17 @@ def loaders_alone(name: str, scale: str, more: list[str]) -> Iterator[str]:
         said[2:] = [contest.markdown(results + ours), words]
         yield "\n\n".join(said) + "\n"
     if pairs := PAIRS_OF_ORDER.get(name):
-        said.append(contest.cost_of_order(training.main(recipe, [*arguments, *pairs.split()])))
+        said.append(of_pairs(recipe, arguments, pairs))
         yield "\n\n".join(said) + "\n"
     if name == "leak" and scale == "medium":  # its data are of one size
         for words, evaluated in evaluation_speed.tables():
-            said += [f"Evaluation of gzipped recordings {words}: `python recipes/leak/evaluation_speed.py`.", contest.markdown(evaluated)]
+            said += [f"Evaluation of {evaluation_speed.RECORDINGS:,} gzipped recordings {words}: `python recipes/leak/evaluation_speed.py`.", contest.markdown(evaluated)]
         yield "\n\n".join(said) + "\n"
+
+
+def of_pairs(recipe: training.Recipe, arguments: list[str], options: str) -> str:
+    """What shuffling costs, of runs of their own."""
+    return f"{contest.cost_of_order(training.main(recipe, [*arguments, *options.split()]))} Of the same command with `{options}`."
 
 
 def of_a_tenth(recipe: training.Recipe, arguments: list[str], options: str, theirs: list[training.Loading]) -> tuple[list[training.Loading], str]:
@@ -246,11 +258,14 @@ def keep(sections: dict[str, str]) -> None:
     path = ROOT / "recipes" / "results.md"
     old = {name: text for text, name in re.findall(r"^(## ([^\n]+)\n.*?)(?=^## |\Z)", path.read_text(), re.M | re.S)} if path.exists() else {}
     kept = {**old, **sections}
+    pages = {page: page.read_text() for page in sorted(path.parent.glob("*/README.md"))}
+    if lost := [str(page) for page, text in pages.items() if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END)]:
+        raise SystemExit(f"bench.py: no place for results in {', '.join(lost)}: {BEGIN.strip()} and {END.strip()} are to stand there once")
     names = [title(name, scale, without) for without in (False, True) for scale in SIZES for name in SIZES[scale]]
     path.write_text("\n".join([HEAD, summary(kept), *(kept[name].rstrip() + "\n" for name in names if name in kept)]))
-    for page in path.parent.glob("*/README.md"):
-        before, begin, rest = page.read_text().partition(BEGIN)
-        page.write_text(before + begin + side_by_side(["loader"], rows(kept, page.parent.name)) + "\n" + END + rest.partition(END)[2])
+    for page, text in pages.items():
+        table = side_by_side(["loader"], rows(kept, page.parent.name))
+        page.write_text(f"{text.partition(BEGIN)[0]}{BEGIN}{table}\n{END}{text.partition(END)[2]}")
 
 
 BEGIN, END = "<!-- results: written by recipes/bench.py -->\n", "<!-- end of results -->\n"  # of the table in a recipe's page

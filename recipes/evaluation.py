@@ -21,14 +21,18 @@ from recipes import training
 from recipes.meter import keep_freed_memory
 
 
-def kept_in(checkpoint: str, name: str) -> tuple[dict[str, torch.Tensor], pathlib.Path]:
-    """The state of the network of a checkpoint of this recipe, and the folder of the data that it was trained with."""
+def kept_in(checkpoint: str, name: str, data: pathlib.Path | None) -> tuple[dict[str, torch.Tensor], pathlib.Path]:
+    """The state of the network of a checkpoint of this recipe, and the folder of `data`: where that is None, of those that it was trained with."""
     kept = torch.load(checkpoint, map_location="cpu", weights_only=True)
-    if (of := kept.get("recipe")) is None:
-        raise SystemExit(f"evaluate.py: {checkpoint} is not of a recipe: train.py --checkpoints FOLDER keeps FOLDER/end.ckpt")
+    of = kept.get("recipe") or {"name": name, "data": data}
+    if of["data"] is None or "state_dict" not in kept:
+        raise SystemExit(f"evaluate.py: {checkpoint} does not say its data, or is not of train.py --checkpoints FOLDER, which keeps FOLDER/end.ckpt")
     if of["name"] != name:
         raise SystemExit(f"evaluate.py: {checkpoint} is of the recipe {of['name']!r}, not {name!r}: run recipes/{of['name']}/evaluate.py")
-    return kept["state_dict"], pathlib.Path(of["data"])
+    folder = data or pathlib.Path(of["data"])
+    if not folder.exists():
+        raise SystemExit(f"evaluate.py: the data of {folder} are not there: name them with --data")
+    return kept["state_dict"], folder
 
 
 def restore(recipe: training.Recipe, state: dict[str, torch.Tensor], folder: pathlib.Path, args: argparse.Namespace) -> torch.nn.Module:
@@ -76,10 +80,7 @@ def main(
     keep_freed_memory()
     if args.torch_threads:
         torch.set_num_threads(args.torch_threads)
-    state, trained_with = kept_in(args.checkpoint, name)
-    folder = args.data or trained_with
-    if not folder.exists():
-        raise SystemExit(f"evaluate.py: the data of {folder} are not there: name them with --data")
+    state, folder = kept_in(args.checkpoint, name, args.data)
     network = restore(recipe, state, folder, args).to(args.device)
     began = time.perf_counter()
     with torch.no_grad():

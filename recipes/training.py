@@ -382,6 +382,7 @@ def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: 
     points = []
     for at, samples, state in clock.kept:
         task.load_state_dict(state)
+        val.set_epoch(0)  # the same batches for every point
         judge.validate(task, datamodule=held_out, verbose=False)
         points.append(Point(setup + at, samples, task.loss, next(iter(task.evaluation.scores.values()))))
     scores, loss, constant = task.evaluation.scores, task.loss, task.constant

@@ -35,7 +35,8 @@ def groups(header):
 
 def undocumented(header):
     """The functions that neither a comment above their group explains nor one of their own."""
-    return [name for comment, codes in groups(header) for name, code in codes.items() if code.startswith("FBY_API") and not comment and "/*" not in code]
+    functions = [(name, comment, code) for comment, codes in groups(header) for name, code in codes.items() if code.startswith("FBY_API")]
+    return [name for name, comment, code in functions if not comment and "/*" not in code[code.rfind(");") :]]
 
 
 class Reference:

@@ -62,7 +62,11 @@ typedef struct fby_samples_opts {
      * is the file's name. 0 = by key, or from a table.
      */
     uint64_t rows;
-    const char *time;                /* WINDOWS: NULL, or a column of times or numbers: a series ends where it does not advance by `step` */
+    /*
+     * WINDOWS: a column of times or numbers: a series ends where it does not advance by `step`. NULL = rows are taken as they follow one
+     * another, and where they have a date or a timestamp, a note says so.
+     */
+    const char *time;
     int64_t step;                    /* from row to row, in the column's unit; 0 = any step forward will do */
     const char *const *drop_missing; /* WINDOWS: those that touch a missing value (null, NaN) of these columns are no samples */
     size_t n_drop_missing;

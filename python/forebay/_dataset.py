@@ -237,6 +237,7 @@ class Dataset(_Exports, Known):
             What a series is: "file", or a column (or several) whose runs of equal values within a file are the series.
         time : str, optional
             A column of times or numbers. A series ends where it does not increase by `step`, or, without a step, does not increase.
+            Without it, windows may go over gaps: where rows have a date or a timestamp, a warning says so.
         step : str, timedelta, numpy.timedelta64 or int, optional
             In words, "1 day", "6 hours", "10 min", "30 s", "20 ms", "us", "ns"; an int is in the column's own unit (days for dates,
             nanoseconds for timestamp[ns]).

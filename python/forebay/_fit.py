@@ -411,7 +411,7 @@ def fit(
 
     Examples
     --------
-    >>> splits = ds.windows(365, 7).split(train=0.8, test=0.2, by="time")
+    >>> splits = ds.windows(365, 7, time="date", step="1 day").split(train=0.8, test=0.2, by="time")
     >>> moments = fb.fit(splits["train"], ["prcp", "tmax"])
     >>> json.dump(moments.to_dict(), open("moments.json", "w"))
     >>> edges = fb.fit(jets, fb.col("adjacency").log10(1e-6), pad=-999)

@@ -17,7 +17,8 @@ import forebay.torch
 from recipes import contest, meter, training
 from recipes.leak import evaluate, generate, train
 
-DATA = pathlib.Path(__file__).parent / "data-gzip"
+DATA = pathlib.Path(__file__).parent / "data-evaluation"
+RECORDINGS = generate.SCALES["bench"]["files"]  # as many as the owner has
 
 
 class Anew:
@@ -60,7 +61,7 @@ def tables(argv=(), runs=3):
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=pathlib.Path, default=DATA, help=f"generated when it is not there: {DATA.name}, as many recordings as the owner has")
+    parser.add_argument("--data", type=pathlib.Path, default=DATA, help=f"generated when it is not there: {DATA.name}, {RECORDINGS:,} recordings")
     parser.set_defaults(split="val")
     parser.add_argument("--memory", default="512MiB", help="Forebay's budget")
     parser.add_argument("--seconds", type=float, default=5, help="of the first epoch at most, and of what follows it")
@@ -71,8 +72,8 @@ def main(argv=None):
     argv = sys.argv[1:] if argv is None else argv
     args = parser.parse_args(argv)
     if not args.data.exists():
-        scale = generate.SCALES["bench"]
-        training.generated(args.data, lambda partial: generate.generate(partial, **scale, gzip=True, splits={"val": scale["files"]}))
+        scale, splits = generate.SCALES["bench"], {"val": RECORDINGS}
+        training.generated(args.data, lambda partial: generate.generate(partial, **scale, gzip=True, splits=splits))
     if args.alone:
         meter.keep_freed_memory()
         args.json.write_text(json.dumps([dataclasses.asdict(measured(args.alone, args))]))

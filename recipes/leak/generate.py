@@ -5,7 +5,7 @@
 
     OUT/{train,val,test}.h5    segments_mel (files, long, short, [1,] mels, frames); labels (files) int16; attributes labels_json, config_json
 
-Recordings with a leak hum in a few bands, so that there is something to learn, some of them too faintly to be found. val.h5 and test.h5 have a quarter as many recordings as train.h5.
+Recordings with a leak hum in a few bands, some too faintly to be found. val.h5 and test.h5 have a quarter as many recordings as train.h5.
 """
 
 import argparse

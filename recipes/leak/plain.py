@@ -7,6 +7,8 @@ import sys
 
 import torch
 
+import forebay.torch
+
 if __package__ in (None, ""):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from recipes import training
@@ -22,9 +24,9 @@ def main(argv=None):
     add("--epochs", type=training.count, default=defaults["epochs"])
     add("--learning-rate", type=float, default=defaults["learning_rate"])
     add("--accumulate", type=training.count, default=1, help="batches a step of the optimizer")
-    add("--half", action="store_true", help="float16 where it serves, gradients scaled: on a GPU")
+    add("--half", action="store_true", help="bfloat16, or float16 with scaled gradients on a GPU")
     add("--memory", default="512MiB", help="the loader's budget")
-    add("--checkpoint", type=pathlib.Path, help="a file, written every --checkpoint-every steps; gone on from when it is there")
+    add("--checkpoint", type=pathlib.Path, help="a file, written every --checkpoint-every steps and after each epoch; gone on from when it is there")
     add("--checkpoint-every", type=training.count, default=100)
     add("--seed", type=int, default=0)
     add("--device", type=torch.device, default="cuda" if torch.cuda.is_available() else "cpu")
@@ -34,34 +36,43 @@ def main(argv=None):
     torch.manual_seed(args.seed)
     network = train.Network().to(args.device)
     optimizer = torch.optim.AdamW(network.parameters(), args.learning_rate)
-    scaler = torch.amp.GradScaler(args.device.type, enabled=args.half)
-    place = {"device": "cuda"} if args.device.type == "cuda" else {}
-    batches = train.data("train", args.data, args, seed=args.seed, **place)
+    scaler = torch.amp.GradScaler(args.device.type, enabled=args.half and args.device.type == "cuda")
+    device = {"device": str(args.device)} if args.device.type == "cuda" else {}
+    batches = train.data("train", args.data, args, seed=args.seed, **device)
     kept = {"network": network, "optimizer": optimizer, "scaler": scaler, "batches": batches}
-    first, seen, losses = 0, 0, []
+    epoch, steps, losses = 0, 0, []
     if args.checkpoint and args.checkpoint.exists():
-        state = torch.load(args.checkpoint, map_location=args.device, weights_only=True)
-        first, seen = state["epoch"], state["seen"]
+        state = torch.load(args.checkpoint, map_location="cpu", weights_only=True)
+        epoch, steps = state["epoch"], state["steps"]
         for name, part in kept.items():
             part.load_state_dict(state[name])
 
-    for epoch in range(first, args.epochs):
-        began = len(losses)
+    def save():
+        partial = args.checkpoint.with_name(f"{args.checkpoint.name}-partial")
+        torch.save({"epoch": epoch, "steps": steps, **{name: part.state_dict() for name, part in kept.items()}}, partial)
+        partial.replace(args.checkpoint)
+
+    while epoch < args.epochs:
+        began, place = len(losses), batches.state_dict()["batch"]
         for batch in batches:
+            batch = forebay.torch.to_device(batch, args.device)
             with torch.autocast(args.device.type, enabled=args.half):
                 loss = train.loss(network, batch)
             scaler.scale(loss / args.accumulate).backward()
             losses.append(loss.detach())
-            seen += 1
-            if seen % args.accumulate:
+            place += 1
+            if place % args.accumulate and place < len(batches):
                 continue
             scaler.step(optimizer)
             scaler.update()
             optimizer.zero_grad()
-            if args.checkpoint and seen // args.accumulate % args.checkpoint_every == 0:
-                torch.save({"epoch": epoch, "seen": seen, **{name: part.state_dict() for name, part in kept.items()}}, args.checkpoint)
-        if len(losses) > began:
-            print(f"epoch {epoch}: loss {torch.stack(losses[began:]).mean():.4f}")
+            steps += 1
+            if args.checkpoint and steps % args.checkpoint_every == 0 and place < len(batches):
+                save()
+        print(f"epoch {epoch}: loss {torch.stack(losses[began:]).mean():.4f}")
+        epoch += 1
+        if args.checkpoint:
+            save()
     batches.close()
     return [float(loss) for loss in losses]
 

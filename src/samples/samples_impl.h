@@ -227,6 +227,8 @@ fby_status fby__samples_windows(fby_samples *s, fby_error *err);
 void fby__dropped_count(const fby__sample_base *base, size_t first_stretch, uint64_t begin, uint64_t end, fby__dropped *io);
 /** A note of what was dropped. */
 fby_status fby__dropped_note(fby__sample_base *base, fby_error *err);
+/** The first column of dates or instants that is not in the key of `but` (NULL: any); borrowed, NULL: there is none. */
+const char *fby__samples_times(const fby_dataset *ds, const fby_samples_opts *but);
 /** A note, where windows do not look at times that rows have. */
 fby_status fby__untimed_note(fby__sample_base *base, const fby_samples_opts *opts, fby_error *err);
 /** One stretch a file: windows that need no scan. */

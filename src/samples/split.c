@@ -48,16 +48,6 @@ static fby_status check_splits(const fby__splitting *p, fby_error *err)
     return FBY_OK;
 }
 
-/* The first column that holds dates or times: one to name. */
-static const char *column_of_times(const fby_dataset *ds)
-{
-    const fby_field *schema = fby_dataset_schema(ds);
-    for (uint32_t i = 0; i < schema->n_children; i++)
-        if (schema->children[i].kind == FBY_KIND_DATE || schema->children[i].kind == FBY_KIND_TIMESTAMP)
-            return schema->children[i].path;
-    return NULL;
-}
-
 static fby_status check_kind(const fby__splitting *p, fby_error *err)
 {
     const fby_split_opts *o = p->opts;
@@ -81,7 +71,7 @@ static fby_status check_kind(const fby__splitting *p, fby_error *err)
     if (o->kind == FBY_SPLIT_TIME && windows && p->s->is_time_split)
         return fby__fail(err, FBY_E_ARG, "these windows are a split by time already: split all of them at once");
     if (o->kind == FBY_SPLIT_TIME && !windows && !o->time) {
-        const char *column = column_of_times(p->s->base->ds);
+        const char *column = fby__samples_times(p->s->base->ds, NULL);
         return fby__fail(err, FBY_E_ARG, "by time: name the column of the time of these samples (time=\"%.100s\")", column ? column : "…");
     }
     return FBY_OK;

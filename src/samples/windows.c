@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 
 #include <stdio.h>
+#include <string.h>
 
 fby_status fby__stretches_add(fby__sample_base *base, const fby__stretch *t, fby_error *err)
 {
@@ -85,27 +86,37 @@ fby_status fby__dropped_note(fby__sample_base *base, fby_error *err)
                           (unsigned long long)d->all, files);
 }
 
-/* The first column of dates or instants. */
-static const fby_field *times_of(const fby_dataset *ds)
+static bool is_in_key(const char *column, const fby_samples_opts *opts)
 {
-    const fby_field *root = fby_dataset_schema(ds);
-    for (uint32_t i = 0; i < root->n_children; i++)
-        if (root->children[i].kind == FBY_KIND_DATE || root->children[i].kind == FBY_KIND_TIMESTAMP)
-            return &root->children[i];
+    bool found = opts->key && strcmp(column, opts->key) == 0;
+    for (size_t i = 0; i < opts->n_more_keys && !found; i++)
+        found = strcmp(column, opts->more_keys[i]) == 0;
+    return found;
+}
+
+const char *fby__samples_times(const fby_dataset *ds, const fby_samples_opts *but)
+{
+    const fby_field *schema = fby_dataset_schema(ds);
+    for (uint32_t i = 0; i < schema->n_children; i++) {
+        const fby_field *field = &schema->children[i];
+        if ((field->kind == FBY_KIND_DATE || field->kind == FBY_KIND_TIMESTAMP) && !(but && is_in_key(field->path, but)))
+            return field->path;
+    }
     return NULL;
 }
 
 fby_status fby__untimed_note(fby__sample_base *base, const fby_samples_opts *opts, fby_error *err)
 {
-    const fby_field *times = base->kind == FBY_SAMPLES_WINDOWS && base->length > 1 && !opts->time ? times_of(base->ds) : NULL;
+    const bool looks = base->kind != FBY_SAMPLES_WINDOWS || base->length == 1 || opts->time;
+    const char *times = looks ? NULL : fby__samples_times(base->ds, opts);
     if (!times)
         return FBY_OK;
     return fby__notes_put(
         &base->notes, err,
-        "windows do not look at '%.200s' (%s): rows that follow one another are in one window, whatever time lies between "
-        "them. Name it as time, with a step, to leave out windows over gaps; with time alone a series ends only where it "
-        "does not rise",
-        times->name, fby_kind_name(times->kind));
+        "windows do not look at '%.200s': rows that follow one another are in one window, whatever time lies between them. If "
+        "that is the time of the rows, name it as time, with a step, to leave out windows over gaps; with time alone a "
+        "series ends where it does not rise",
+        times);
 }
 
 static uint64_t end_of_block(const fby__block *b) { return b->first_row + (b->row_end - b->row_begin); }

@@ -97,10 +97,11 @@ def said_of(*results):
 def test_the_cost_of_shuffling_is_that_of_pairs_of_runs():
     contest, training = (importlib.import_module(f"recipes.{name}") for name in ("contest", "training"))
     runs = [result("forebay", s, 0.8, seconds=10.0 + s) for s in range(4)] + [result("forebay-in-order", s, 0.8, seconds=0.9 * (10 + s)) for s in range(4)]
-    assert contest.cost_of_order(runs) == "Shuffling costs, in samples/s: 10.0 % in training (95 % interval +10.0 to +10.0 %, 4 pairs of runs)."
+    words = "Samples/s when shuffled, beside the files' order: -10.0 % in training (95 % interval -10.0 to -10.0 %, 4 pairs of runs)."
+    assert contest.cost_of_order(runs) == words
     alone = [training.Loading(r.loader, r.seed, 2 * r.seconds, r.samples, r.seconds, r.samples, [], 1.0, 1) for r in runs]
     alone[0] = dataclasses.replace(alone[0], seconds=20.0)
-    words = r".*: 10\.0 % in the first epoch \(.*\); 2\d\.\d % after it \(95 % interval -\d+\.\d to \+\d+\.\d %, 4 pairs of runs\)\."
+    words = r".*: -10\.0 % in the first epoch \(.*\); -2\d\.\d % after it \(95 % interval -\d+\.\d to \+\d+\.\d %, 4 pairs of runs\)\."
     assert re.fullmatch(words, contest.cost_of_order(alone))
 
 

@@ -237,6 +237,7 @@ def test_a_first_epoch_has_set_up_in_it_and_what_follows_goes_on_epoch_after_epo
 def test_the_pace_of_evaluation_is_that_of_recordings(trained, tmp_path, monkeypatch):
     speed, generate = (importlib.import_module(f"recipes.leak.{name}") for name in ("evaluation_speed", "generate"))
     monkeypatch.setitem(generate.SCALES, "bench", SMALL["leak"])
+    monkeypatch.setattr(speed, "RECORDINGS", 6)
     out, scored = tmp_path / "out.json", []
     monkeypatch.setattr(speed.evaluate.Scores, "add", lambda self, predict, batch, add=speed.evaluate.Scores.add: scored.append(add(self, predict, batch)))
     for way in speed.WAYS:
@@ -244,9 +245,9 @@ def test_the_pace_of_evaluation_is_that_of_recordings(trained, tmp_path, monkeyp
             scored.clear()
             speed.main(["--data", str(tmp_path / "data"), "--seconds", "0.2", "--device", "cpu", "--alone", way, "--json", str(out), *network])
             (result,) = json.loads(out.read_text())
-            assert result["first_samples"] == 24 and result["samples"] and bool(scored) == bool(network)
+            assert result["first_samples"] == 6 and result["samples"] and bool(scored) == bool(network)
     with h5py.File(tmp_path / "data/val.h5") as file:
-        assert file["segments_mel"].compression == "gzip" and len(file["labels"]) == 24
+        assert file["segments_mel"].compression == "gzip" and len(file["labels"]) == 6
 
 
 def test_what_limits_training_is_measured_with_any_loader(trained, tmp_path, capsys):
@@ -326,6 +327,8 @@ def test_gradients_of_two_batches_are_those_of_one_twice_as_large(name, trained,
     whole, halves = found
     assert len(halves) == 2 * len(whole) == 8
     np.testing.assert_allclose(np.reshape(halves, (-1, 2)).mean(1), whole, rtol=1e-4)
+    trained(name, "--batches", "4", "--epochs", "1", "--set", "streams=1", "--points", "1", "--learning-rate", "1e-12", "--json", str(out))
+    assert not np.allclose(losses_of(out)[1:], whole[1:], rtol=1e-4)  # which come of what was learnt
 
 
 @pytest.mark.parametrize("name", FIVE)
@@ -350,18 +353,39 @@ def test_a_run_goes_on_in_the_middle_of_an_epoch(trained, name, accumulate, tmp_
     np.testing.assert_allclose(losses[1], losses[0][done:], rtol=1e-5)
 
 
-def test_a_plain_loop_trains_as_lightning_does_and_goes_on_too(trained, tmp_path):
+@pytest.mark.parametrize("accumulate", [1, 2, 3])
+def test_a_plain_loop_trains_as_lightning_does_and_goes_on_too(accumulate, trained, tmp_path):
     plain, out, kept = importlib.import_module("recipes.leak.plain").main, tmp_path / "out.json", tmp_path / "kept.pt"
-    folder = trained("leak", "--epochs", "2", "--points", "1", "--json", str(out))
-    common = ["--data", str(folder), "--device", "cpu", "--batch-size", "16"]
+    folder = trained("leak", "--epochs", "2", "--points", "1", "--accumulate", str(accumulate), "--json", str(out))
+    common = ["--data", str(folder), "--device", "cpu", "--batch-size", "16", "--accumulate", str(accumulate)]
     whole = plain([*common, "--epochs", "2"])
     np.testing.assert_allclose(whole, losses_of(out), rtol=1e-4)
-    assert len(whole) % 2 == 0 and len(whole) // 2 > 4
-    done = plain([*common, "--epochs", "1", "--checkpoint", str(kept), "--checkpoint-every", "4"])
-    rest = plain([*common, "--epochs", "2", "--checkpoint", str(kept), "--checkpoint-every", "1000"])
-    np.testing.assert_allclose(rest, whole[len(done) // 4 * 4 :], rtol=1e-4)
-    halves = plain([*common[:-1], "8", "--epochs", "1", "--accumulate", "2"])
-    assert len(halves) >= len(done) and halves[-1] < halves[0]
+    epoch = len(whole) // 2
+    assert len(whole) == 2 * epoch and epoch % 2 and epoch > 4
+    plain([*common, "--epochs", "1", "--checkpoint", str(kept)])
+    np.testing.assert_allclose(plain([*common, "--epochs", "2", "--checkpoint", str(kept)]), whole[epoch:], rtol=1e-4)
+    assert plain([*common, "--epochs", "2", "--checkpoint", str(kept)]) == []  # it was over
+
+
+def test_a_plain_loop_that_was_stopped_goes_on_in_the_middle_of_an_epoch(trained, tmp_path, monkeypatch):
+    module, kept, seen = importlib.import_module("recipes.leak.plain"), tmp_path / "kept.pt", []
+    common = ["--data", str(trained("leak", "--epochs", "1", "--points", "1")), "--device", "cpu", "--batch-size", "16", "--epochs", "2"]
+    whole, loss = module.main(common), module.train.loss
+
+    def stopped(network, batch):
+        seen.append(batch)
+        if len(seen) == len(whole) - 2:
+            raise KeyboardInterrupt
+        return loss(network, batch)
+
+    monkeypatch.setattr(module.train, "loss", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        module.main([*common, "--checkpoint", str(kept), "--checkpoint-every", "4"])
+    monkeypatch.setattr(module.train, "loss", loss)
+    rest = module.main([*common, "--checkpoint", str(kept)])
+    assert 2 < len(rest) < len(whole) // 2
+    np.testing.assert_allclose(rest, whole[-len(rest) :], rtol=1e-4)
+    assert len(module.main([*common[:-1], "1", "--half"])) == len(whole) // 2
 
 
 def scored(*arguments):
@@ -400,6 +424,13 @@ def test_the_scores_of_a_checkpoint_are_those_of_training(evaluated, name):
     assert table and list(table[0]) == list(evaluation.table) and len(table) == len(next(iter(evaluation.table.values())))
 
 
+def test_all_points_of_a_run_are_judged_on_the_same_drawn_batches(trained, tmp_path):
+    out = tmp_path / "out.json"
+    trained("leak", "--epochs", "1", "--points", "4", "--learning-rate", "0", "--held-out-batches", "1", "--json", str(out))
+    points = json.loads(out.read_text())[0]["points"]
+    assert len(points) == 4 and len({point["loss"] for point in points}) == 1
+
+
 def test_a_checkpoint_knows_its_data_and_its_recipe(evaluated, tmp_path):
     _, evaluation, _, again, folder = evaluated("leak")
     main, checkpoint = importlib.import_module("recipes.evaluation").main, str(tmp_path / "end.ckpt")
@@ -413,8 +444,9 @@ def test_a_checkpoint_knows_its_data_and_its_recipe(evaluated, tmp_path):
     with pytest.raises(SystemExit, match="the data of .*moved are not there: name them with --data"):
         main("leak", [checkpoint])
     torch.save({"state_dict": state["state_dict"]}, checkpoint)
-    with pytest.raises(SystemExit, match="is not of a recipe"):
+    with pytest.raises(SystemExit, match="does not say its data"):
         main("leak", [checkpoint])
+    assert main("leak", [checkpoint, "--device", "cpu", "--data", str(folder)]).scores == pytest.approx(evaluation.scores)
 
 
 def test_recordings_are_judged_the_same_however_they_are_batched(evaluated, capsys):

@@ -63,7 +63,7 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=pathlib.Path, default=DATA, help=f"generated when it is not there: {DATA.name}, {RECORDINGS:,} recordings")
     parser.set_defaults(split="val")
-    parser.add_argument("--memory", default="512MiB", help="Forebay's budget")
+    parser.add_argument("--memory", default="32MiB", help="Forebay's budget: small, since nothing is read twice")
     parser.add_argument("--seconds", type=float, default=5, help="of the first epoch at most, and of what follows it")
     parser.add_argument("--runs", type=training.count, default=3)
     parser.add_argument("--device", type=torch.device, default="cuda" if torch.cuda.is_available() else "cpu")

@@ -505,7 +505,7 @@ def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     instead.add_argument("--no-network", action="store_true", help=f"the loaders alone: an epoch, --max-seconds ({LOAD_SECONDS}) at most, and as many seconds more")
     add("--seconds", type=float, default=5, help="of each measurement of --diagnose")
     add("--report", action="store_true", help="print the loader's report")
-    add("--must-learn", action="store_true", help="exit with 1 unless the loss ends below that of the best constant prediction, with every loader")
+    add("--must-learn", action="store_true", help="exit with 1 unless every loader reaches the target, or a loss below the best constant prediction's")
     add("--progress", action="store_true", help="Lightning's progress bar")
     add("--json", type=pathlib.Path, help="write the results there")
     add("--picture", type=pathlib.Path, help="of the loss over time; by default <data>/loss.png with several loaders")

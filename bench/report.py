@@ -116,7 +116,8 @@ def speed_page():
     if operations:
         def shares(start, peer):
             found = [float(r["ratio"]) for r in operations if r["operation"].startswith(start) and r["peer"] == peer]
-            return f"{100 * min(found):.0f} to {100 * max(found):.0f} %"
+            least, most = f"{100 * min(found):.0f}", f"{100 * max(found):.0f}"
+            return f"{least} to {most} %" if least != most else f"{most} %"
 
         grams = next(r for r in operations if r["operation"].startswith("n-grams"))
         lines.append(f"Operations on one core: bits to float32 at {shares('bits_', 'vector stores')} of the store bandwidth, windows at "

@@ -94,17 +94,18 @@ def load_average() -> str:
 
 
 def at_most(recipe: training.Recipe, arguments: list[str]) -> float:
-    """Seconds that a recipe takes, if every run lasts as long as it may: imports, set-up and validation with it, pairs, then fb.diagnose."""
-    if pairs := PAIRS_OF_ORDER.get(recipe.name, "").split():
-        return runs_at_most(recipe, arguments) + runs_at_most(recipe, [*arguments, *pairs])
-    return runs_at_most(recipe, arguments)
-
-
-def runs_at_most(recipe: training.Recipe, arguments: list[str]) -> float:
+    """Seconds that a recipe takes, if every run lasts as long as it may: imports, set-up and validation with it, pairs, a tenth of the memory, evaluation,
+    then fb.diagnose."""
     args = training.arguments(recipe).parse_args(arguments)
-    if args.no_network:
-        return len(args.loaders) * args.seeds * (2 * args.max_seconds + OTHERWISE_SECONDS)
-    return len(args.loaders) * (args.seeds * (args.max_seconds + OTHERWISE_SECONDS) + 3 * DIAGNOSE_SECONDS + OTHERWISE_SECONDS)
+    run = args.max_seconds * (1 + args.no_network) + OTHERWISE_SECONDS
+    seconds = run * len(args.loaders) * args.seeds
+    if options := PAIRS_OF_ORDER.get(recipe.name):
+        pairs = training.arguments(recipe).parse_args([*arguments, *options.split()])
+        seconds += run * len(pairs.loaders) * pairs.seeds
+    if not args.no_network:
+        return seconds + len(args.loaders) * (3 * DIAGNOSE_SECONDS + OTHERWISE_SECONDS)
+    seconds += run * args.seeds * (recipe.name in OF_A_TENTH)
+    return seconds + 18 * (10 + OTHERWISE_SECONDS) * (recipe.name == "leak" and args.scale == "medium")
 
 
 def limits(recipe: training.Recipe, arguments: list[str]) -> dict[str, fb.Diagnosis]:
@@ -162,7 +163,7 @@ def section(name: str, scale: str, more: list[str]) -> Iterator[str]:
     args = training.arguments(recipe).parse_args(arguments)
     recipe = dataclasses.replace(recipe, target=args.target)
     said = "\n".join(f"* {line}" for line in contest.verdict(recipe, results))
-    drawn = f"![Loss over wall time, {name}: a line a run](../{picture})"
+    drawn = f"![Loss over wall time, {title(name, scale, False)}: a line a run](../{picture})"
 
     def page(found: dict[str, fb.Diagnosis]) -> str:
         return f"## {title(name, scale, False)}\n\n{head}\n\n{contest.markdown(results)}\n\n{caption(recipe, results, found, args.held_out_batches)}\n\n{said}\n\n{drawn}\n"
@@ -173,8 +174,8 @@ def section(name: str, scale: str, more: list[str]) -> Iterator[str]:
         yield page({})
     found = limits(recipe, arguments)
     limiting = picture.replace("loss-", "limits-")
-    contest.limits_picture(name, found, ROOT / limiting)
-    yield f"{page(found)}\n{limits_table(found)}\n\n![What limits training, {name}: loader, step, and both](../{limiting})\n"
+    contest.limits_picture(title(name, scale, False), found, ROOT / limiting)
+    yield f"{page(found)}\n{limits_table(found)}\n\n![What limits training, {title(name, scale, False)}: loader, step, and both](../{limiting})\n"
 
 
 def loaders_alone(name: str, scale: str, more: list[str]) -> Iterator[str]:
@@ -199,7 +200,8 @@ def loaders_alone(name: str, scale: str, more: list[str]) -> Iterator[str]:
 
 def of_pairs(recipe: training.Recipe, arguments: list[str], options: str) -> str:
     """What shuffling costs, of runs of their own."""
-    return f"{contest.cost_of_order(training.main(recipe, [*arguments, *options.split()]))} Of the same command with `{options}`."
+    said = contest.cost_of_order(training.main(recipe, [*arguments, *options.split()]))
+    return f"{said} Of the same command with `{options}`, {datetime.date.today()}, commit {commit()}."
 
 
 def of_a_tenth(recipe: training.Recipe, arguments: list[str], options: str, theirs: list[training.Loading]) -> tuple[list[training.Loading], str]:
@@ -253,17 +255,23 @@ def summary(sections: dict[str, str]) -> str:
     return f"## All of them, side by side\n\nMedians, from the sections below, which have the spread, the commands and the machine.\n\n{table}\n"
 
 
+def pages() -> dict[pathlib.Path, str]:
+    """The recipes' pages, each of which has a place for its table."""
+    found = {page: page.read_text() for page in sorted((ROOT / "recipes").glob("*/README.md"))}
+    if lost := [str(page) for page, text in found.items() if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END)]:
+        raise SystemExit(f"bench.py: no place for results in {', '.join(lost)}: {BEGIN.strip()} and {END.strip()} are to stand there once")
+    return found
+
+
 def keep(sections: dict[str, str]) -> None:
     """Into results.md, in place of what was said of the same recipes before, and the tables of the recipes' pages with it."""
     path = ROOT / "recipes" / "results.md"
     old = {name: text for text, name in re.findall(r"^(## ([^\n]+)\n.*?)(?=^## |\Z)", path.read_text(), re.M | re.S)} if path.exists() else {}
     kept = {**old, **sections}
-    pages = {page: page.read_text() for page in sorted(path.parent.glob("*/README.md"))}
-    if lost := [str(page) for page, text in pages.items() if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END)]:
-        raise SystemExit(f"bench.py: no place for results in {', '.join(lost)}: {BEGIN.strip()} and {END.strip()} are to stand there once")
+    places = pages()
     names = [title(name, scale, without) for without in (False, True) for scale in SIZES for name in SIZES[scale]]
     path.write_text("\n".join([HEAD, summary(kept), *(kept[name].rstrip() + "\n" for name in names if name in kept)]))
-    for page, text in pages.items():
+    for page, text in places.items():
         table = side_by_side(["loader"], rows(kept, page.parent.name))
         page.write_text(f"{text.partition(BEGIN)[0]}{BEGIN}{table}\n{END}{text.partition(END)[2]}")
 
@@ -297,6 +305,7 @@ def main() -> None:
     for name in names:
         seconds = at_most(recipe_of(name), arguments_of(name, args.scale, more))
         print(f"{name}: {seconds / 60:.0f} minutes at most by a rough sum, and the data where they are not there", flush=True)
+    pages()  # better asked now than when an hour has gone into the results
     for name in names:
         print(f"\n{name}", flush=True)
         for said in (loaders_alone if without else section)(name, args.scale, more):

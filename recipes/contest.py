@@ -234,12 +234,15 @@ def constant_of(results: list[Result]) -> float:
     return statistics.mean(r.constant for r in results)
 
 
-def without_learning(results: list[Result]) -> list[str]:
-    """The loaders with which no run reaches the target, and the loss is not below that of the best constant prediction: a network that is trained with
-    one class more often than it comes, as leak's is, may find what it is to find at a larger loss."""
+def without_learning(recipe: Recipe, results: list[Result]) -> list[str]:
+    """The loaders of which a run neither ends at the target nor with a loss below that of the best constant prediction. A network that is trained with one
+    class more often than it comes, as leak's is, finds what it is to find at a loss that may be larger."""
     constant = constant_of(results)
-    reached = {result.loader for result in results if result.target_seconds is not None}
-    return [loader for loader, of in by_loader(results).items() if loader not in reached and not statistics.mean(r.loss for r in of) < constant]
+
+    def learnt(result: Result) -> bool:
+        return math.isfinite(result.loss) and (recipe.reaches(next(iter(result.scores.values()))) or result.loss < constant)
+
+    return [loader for loader, of in by_loader(results).items() if not all(map(learnt, of))]
 
 
 def verdict(recipe: Recipe, results: list[Result]) -> list[str]:
@@ -247,9 +250,10 @@ def verdict(recipe: Recipe, results: list[Result]) -> list[str]:
     by = by_loader(results)
     score = next(iter(results[0].scores))
     loss = {loader: statistics.mean(r.loss for r in of) for loader, of in by.items()}
-    nothing = without_learning(results)
-    learnt = ", ".join(f"{value:.4f} with {loader}{' (NOTHING is learnt)' if loader in nothing else ''}" for loader, value in loss.items())
-    lines = [f"{'loss':<9}{learnt}; {constant_of(results):.4f} of the best constant prediction; {score} of guessing is {recipe.chance:g}"]
+    nothing, constant = without_learning(recipe, results), constant_of(results)
+    how = {of: " (NOTHING is learnt)" if of in nothing else " (not below it; the target is reached)" if value >= constant else "" for of, value in loss.items()}
+    learnt = ", ".join(f"{value:.4f} with {loader}{how[loader]}" for loader, value in loss.items())
+    lines = [f"{'loss':<9}{learnt}; {constant:.4f} of the best constant prediction; {score} of guessing is {recipe.chance:g}"]
     for result in results:
         lines += [f"{'test':<9}" + ", ".join(f"{name} {value:.4f}" for name, value in result.test_scores.items())] * (len(results) == 1)
     scores = {loader: [r.scores[score] for r in of] for loader, of in by.items()}

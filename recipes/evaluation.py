@@ -24,9 +24,11 @@ from recipes.meter import keep_freed_memory
 def kept_in(checkpoint: str, name: str, data: pathlib.Path | None) -> tuple[dict[str, torch.Tensor], pathlib.Path]:
     """The state of the network of a checkpoint of this recipe, and the folder of `data`: where that is None, of those that it was trained with."""
     kept = torch.load(checkpoint, map_location="cpu", weights_only=True)
+    if "state_dict" not in kept:
+        raise SystemExit(f"evaluate.py: {checkpoint} is not of train.py --checkpoints FOLDER, which keeps FOLDER/end.ckpt")
     of = kept.get("recipe") or {"name": name, "data": data}
-    if of["data"] is None or "state_dict" not in kept:
-        raise SystemExit(f"evaluate.py: {checkpoint} does not say its data, or is not of train.py --checkpoints FOLDER, which keeps FOLDER/end.ckpt")
+    if of["data"] is None:
+        raise SystemExit(f"evaluate.py: {checkpoint} does not say which data it was trained with: name them with --data")
     if of["name"] != name:
         raise SystemExit(f"evaluate.py: {checkpoint} is of the recipe {of['name']!r}, not {name!r}: run recipes/{of['name']}/evaluate.py")
     folder = data or pathlib.Path(of["data"])
@@ -59,9 +61,13 @@ def lines(table: Mapping[str, list]) -> list[str]:
 
 
 def main(
-    name: str, argv: list[str] | None = None, ways: Mapping[str, Callable[[pathlib.Path, argparse.Namespace], Iterable[Any]]] | None = None
+    name: str,
+    argv: list[str] | None = None,
+    ways: Mapping[str, Callable[[pathlib.Path, argparse.Namespace], Iterable[Any]]] | None = None,
+    memory: str | None = None,
 ) -> training.Evaluation:
-    """The command of a recipe. `ways` are other loaders of the same validation data: the scores do not depend on the one that is taken."""
+    """The command of a recipe. `ways` are other loaders of the same validation data: the scores do not depend on the one that is taken. `memory`: the budget
+    unless the command names one, by default that of training."""
     recipe = importlib.import_module(f"recipes.{name}.train").RECIPE
     ways = {"batches": lambda folder, args: recipe.data(args.split, folder, args, shuffle=False), **(ways or {})}
     defaults = training.arguments(recipe).parse_args([])
@@ -71,7 +77,7 @@ def main(
     parser.add_argument("--split", choices=("val", "test"), default="val", help="of the data (validation)")
     parser.add_argument("--way", choices=ways, default="batches", help="how the data are loaded")
     parser.add_argument("--batch-size", type=int, default=defaults.batch_size)
-    parser.add_argument("--memory", default=defaults.memory, help="the loader's budget")
+    parser.add_argument("--memory", default=memory or defaults.memory, help="the loader's budget")
     parser.add_argument("--device", type=torch.device, default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--torch-threads", type=training.count, help="for the network on a CPU; the loader's are its own")
     parser.add_argument("--csv", type=pathlib.Path, help="write the table there")

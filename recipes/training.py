@@ -592,6 +592,6 @@ def main(recipe: Recipe, argv: list[str] | None = None) -> list[Result] | list[L
         path = args.picture or folder / "loss.png"
         contest.picture(recipe, results, path)
         print(f"picture: {path}")
-    if args.must_learn and (nothing := contest.without_learning(results)):
+    if args.must_learn and (nothing := contest.without_learning(recipe, results)):
         raise SystemExit(f"train.py: {recipe.name} has learnt nothing with {', '.join(nothing)}")
     return results

@@ -36,7 +36,7 @@ def groups(header):
 def undocumented(header):
     """The functions that neither a comment above their group explains nor one of their own."""
     functions = [(name, comment, code) for comment, codes in groups(header) for name, code in codes.items() if code.startswith("FBY_API")]
-    return [name for name, comment, code in functions if not comment and "/*" not in code[code.rfind(");") :]]
+    return [name for name, comment, code in functions if not comment and not re.search(r";[ \t]*/\*.*\Z", code, re.DOTALL)]
 
 
 class Reference:

@@ -65,8 +65,10 @@ def check_public_header(path):
         own = "\n".join(lines[max(begin - 1, 0) : above] + [line])
         if re.search(r"\bfby_(dataset|samples|lookup|loader|batch|pipeline) \*\*", declared) and not OWNERSHIP.search(own):
             finding(path, number + 1, f"whose *out is, is not said: {line.strip()}")
-    for name in c_reference.undocumented("\n".join(lines)):
-        finding(path, 1 + next(i for i, line in enumerate(lines) if f"{name}(" in line and not line.startswith((" *", "/*"))), f"undocumented: {name}")
+    text = "\n".join(lines)
+    for name in c_reference.undocumented(text):
+        at = re.search(rf"^FBY_API\b[^;(]*\b{name}\(", text, re.MULTILINE)
+        finding(path, 1 + text.count("\n", 0, at.end()), f"undocumented: {name}")
     return count
 
 

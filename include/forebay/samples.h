@@ -64,7 +64,7 @@ typedef struct fby_samples_opts {
     uint64_t rows;
     /*
      * WINDOWS: a column of times or numbers: a series ends where it does not advance by `step`. NULL = rows are taken as they follow one
-     * another, and where they have a date or a timestamp, a note says so.
+     * another, and where they have a date or a timestamp outside the key, a note says so.
      */
     const char *time;
     int64_t step;                    /* from row to row, in the column's unit; 0 = any step forward will do */

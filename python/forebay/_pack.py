@@ -126,7 +126,7 @@ def pack(
     >>> fb.pack("basins/*.parquet", "packed", seed=7, memory="8GiB")
     >>> loader = fb.open("packed").rows().loader({"x": ["prcp", "tmax"]}, batch_size=512)
 
-    >>> windows = fb.open("basins/*.parquet").windows(365)
+    >>> windows = fb.open("basins/*.parquet").windows(365, time="date", step="1 day")
     >>> fb.pack(windows, "ready", outputs={"x": ["prcp", "tmax"], "y": fb.col("flow").at(364)})
     >>> loader = fb.open("ready").rows().loader(["x", "y"], batch_size=256)
 

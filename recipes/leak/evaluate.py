@@ -57,4 +57,4 @@ def today(folder, args):
 
 
 if __name__ == "__main__":
-    evaluation.main("leak", ways={"packed": packed, "today": today})
+    evaluation.main("leak", ways={"packed": packed, "today": today}, memory="32MiB")

@@ -16,7 +16,7 @@ from recipes.leak import train
 
 
 def main(argv=None):
-    """The losses of all batches."""
+    """The losses of the batches of this run."""
     parser = argparse.ArgumentParser(description=__doc__)
     add, defaults = parser.add_argument, train.RECIPE.defaults
     add("--data", type=pathlib.Path, default=pathlib.Path(__file__).parent / "data", help="generated when it is not there")
@@ -33,6 +33,8 @@ def main(argv=None):
     args = parser.parse_args(argv)
     training.ready(train.RECIPE, args.data, None)
 
+    if args.checkpoint:
+        args.checkpoint.parent.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(args.seed)
     network = train.Network().to(args.device)
     optimizer = torch.optim.AdamW(network.parameters(), args.learning_rate)

@@ -107,8 +107,8 @@ const char *fby__samples_times(const fby_dataset *ds, const fby_samples_opts *bu
 
 fby_status fby__untimed_note(fby__sample_base *base, const fby_samples_opts *opts, fby_error *err)
 {
-    const bool looks = base->kind != FBY_SAMPLES_WINDOWS || base->length == 1 || opts->time;
-    const char *times = looks ? NULL : fby__samples_times(base->ds, opts);
+    const bool exempt = base->kind != FBY_SAMPLES_WINDOWS || base->length == 1 || opts->time;
+    const char *times = exempt ? NULL : fby__samples_times(base->ds, opts);
     if (!times)
         return FBY_OK;
     return fby__notes_put(

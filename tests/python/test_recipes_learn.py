@@ -120,10 +120,11 @@ def test_the_verdict_says_what_the_table_does():
     assert "NOT the same" in said_of(*worse)
     never = [dataclasses.replace(of, target_seconds=None) if of.loader == "today" else of for of in same]
     assert "reached by Forebay alone" in said_of(*never)
-    nothing = result("forebay", 0, 0.5, loss=2.1, target_seconds=None)
-    assert "NOTHING is learnt" in said_of(nothing) and "NOTHING" not in said_of(dataclasses.replace(nothing, target_seconds=3.0))
-    without_learning = importlib.import_module("recipes.contest").without_learning
-    assert without_learning(same) == [] and without_learning([*same, result("expert", 0, 0.5, loss=2.1, target_seconds=None)]) == ["expert"]
+    assert "NOTHING is learnt" in said_of(result("forebay", 0, 0.5, loss=2.1))
+    assert "(not below it; the target is reached)" in said_of(result("forebay", 0, 0.8, loss=2.1))
+    without, jets = importlib.import_module("recipes.contest").without_learning, importlib.import_module("recipes.jets.train").RECIPE
+    assert without(jets, same) == [] and without(jets, [*same, result("expert", 0, 0.5, loss=2.1)]) == ["expert"]
+    assert without(jets, [*same, result("expert", 0, 0.9, loss=math.nan)]) == ["expert"]
     experts = [result("expert", s, 0.81 + s / 100, seconds=20.0, cpu_seconds=8.0) for s in range(3)]
     said = said_of(*same, *experts)
     assert "beside expert 2.00 times the samples/s, 0.50 of the CPU time a sample" in said and "auc with Forebay and expert: the same" in said

@@ -199,6 +199,14 @@ def test_loaders_race_in_processes_of_their_own(trained, tmp_path, capsys):
         trained("leak", "--both", "--resume", "end.ckpt")
 
 
+def test_who_runs_first_changes_from_seed_to_seed():
+    ran, contest = [], importlib.import_module("recipes.contest")
+    fields = dict(loader="a", seed=0, first_seconds=1, first_samples=1, seconds=1, samples=1, next_seconds=[], cpu_seconds=1, memory_bytes=1)
+    code = f"import pathlib, sys; pathlib.Path(sys.argv[-1]).write_text({json.dumps([fields])!r})"
+    contest.race(lambda loader, seed: ran.append((loader, seed)) or ["-c", code], ["a", "b"], range(3))
+    assert ran == [("a", 0), ("b", 0), ("b", 1), ("a", 1), ("a", 2), ("b", 2)]
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_a_loader_is_measured_alone(trained, name, tmp_path, monkeypatch):
     monkeypatch.setattr("recipes.training.LOAD_SECONDS", 0.2)
@@ -367,25 +375,29 @@ def test_a_plain_loop_trains_as_lightning_does_and_goes_on_too(accumulate, train
     assert plain([*common, "--epochs", "2", "--checkpoint", str(kept)]) == []  # it was over
 
 
-def test_a_plain_loop_that_was_stopped_goes_on_in_the_middle_of_an_epoch(trained, tmp_path, monkeypatch):
-    module, kept, seen = importlib.import_module("recipes.leak.plain"), tmp_path / "kept.pt", []
-    common = ["--data", str(trained("leak", "--epochs", "1", "--points", "1")), "--device", "cpu", "--batch-size", "16", "--epochs", "2"]
-    whole, loss = module.main(common), module.train.loss
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_a_plain_loop_that_was_stopped_goes_on_in_the_middle_of_an_epoch(accumulate, trained, tmp_path, monkeypatch):
+    module, kept, seen = importlib.import_module("recipes.leak.plain"), tmp_path / "kept" / "state.pt", []
+    common = ["--data", str(trained("leak", "--epochs", "1", "--points", "1")), "--device", "cpu", "--batch-size", "16", "--accumulate", str(accumulate)]
+    whole, loss = module.main([*common, "--epochs", "3"]), module.train.loss
+    epoch = len(whole) // 3
 
     def stopped(network, batch):
         seen.append(batch)
-        if len(seen) == len(whole) - 2:
+        if len(seen) == 2 * epoch - 1:
             raise KeyboardInterrupt
         return loss(network, batch)
 
     monkeypatch.setattr(module.train, "loss", stopped)
     with pytest.raises(KeyboardInterrupt):
-        module.main([*common, "--checkpoint", str(kept), "--checkpoint-every", "4"])
+        module.main([*common, "--epochs", "3", "--checkpoint", str(kept), "--checkpoint-every", "3"])
     monkeypatch.setattr(module.train, "loss", loss)
-    rest = module.main([*common, "--checkpoint", str(kept)])
-    assert 2 < len(rest) < len(whole) // 2
+    rest = module.main([*common, "--epochs", "3", "--checkpoint", str(kept)])
+    assert epoch % 2 and epoch < len(rest) < 2 * epoch
     np.testing.assert_allclose(rest, whole[-len(rest) :], rtol=1e-4)
-    assert len(module.main([*common[:-1], "1", "--half"])) == len(whole) // 2
+    half = module.main([*common, "--epochs", "1", "--half"])
+    np.testing.assert_allclose(half, whole[:epoch], rtol=0.05)
+    assert half != whole[:epoch]
 
 
 def scored(*arguments):
@@ -444,7 +456,7 @@ def test_a_checkpoint_knows_its_data_and_its_recipe(evaluated, tmp_path):
     with pytest.raises(SystemExit, match="the data of .*moved are not there: name them with --data"):
         main("leak", [checkpoint])
     torch.save({"state_dict": state["state_dict"]}, checkpoint)
-    with pytest.raises(SystemExit, match="does not say its data"):
+    with pytest.raises(SystemExit, match="does not say which data it was trained with: name them with --data"):
         main("leak", [checkpoint])
     assert main("leak", [checkpoint, "--device", "cpu", "--data", str(folder)]).scores == pytest.approx(evaluation.scores)
 

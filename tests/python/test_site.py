@@ -108,3 +108,5 @@ def test_a_function_without_a_comment_is_found_also_below_the_comment_of_another
     planted = "FBY_API int fby_b(void); /* b */\nFBY_API int fby_planted(void);\n"
     assert tool.undocumented("/* top */\n\n/** a */\nFBY_API int fby_a(void);\n\n" + planted) == ["fby_planted"]
     assert tool.undocumented("/* top */\n\n/** all */\n" + planted) == []
+    assert tool.undocumented("/* top */\n\nFBY_API int fby_a(int x /* n */);\n") == ["fby_a"]
+    assert tool.undocumented("/* top */\n\nFBY_API int fby_a(int x); /* see fby_b(1); x */\n") == []

@@ -98,13 +98,15 @@ def test_plan_shows_the_steps_of_windows_and_what_covers_the_target(basins, env)
     )
     got = run_json(["plan", pipeline], env)
     assert {o["name"]: o.get("steps") for o in got["outputs"]} == {"x": [0, 10], "past": [0, 7], "y": [7, 10], "last": [9, 10], "i": None}
-    assert len(got["notes"]) == 2
-    assert got["notes"][0].startswith("output 'x' takes all 10 steps of a window, and with them those of 'b' that output 'y' asks for, steps 7 to 9 of 10: ")
-    assert "steps: [0, 7]" in got["notes"][0] and "output 'last' asks for, step 9 of 10" in got["notes"][1]
+    untimed, *covered = got["notes"]
+    assert untimed.startswith("windows do not look at 't': ") and len(covered) == 2
+    assert run_json(["plan", pipeline, "--set", "samples.windows.time=t"], env)["notes"] == covered
+    assert covered[0].startswith("output 'x' takes all 10 steps of a window, and with them those of 'b' that output 'y' asks for, steps 7 to 9 of 10: ")
+    assert "steps: [0, 7]" in covered[0] and "output 'last' asks for, step 9 of 10" in covered[1]
     out = run(["plan", pipeline], env).stdout
     assert re.search(r"^  past +float64 +dense +\(4, 7\) +0 to 6 of 10 +224 B$", out, re.M), out
     assert re.search(r"^  last +float64 +dense +\(4,\) +9 of 10 +32 B$", out, re.M), out
-    assert got["notes"][0] in out
+    assert untimed in out and covered[0] in out
     plain = run(["plan", pipeline, "--set", "outputs.x.steps=[0, 10]"], env).stdout
     assert "takes all" not in plain and run_json(["plan", basins / "b0.parquet"], env)["notes"] == []
 

@@ -47,7 +47,7 @@ SIZES = {
         "leak": "--loaders today today-ram expert forebay "
         "--seeds 3 --epochs 1 --points 32 --batch-size 512 --max-seconds 45 --workers 2 --torch-threads 2",
         "nanoaod": "--loaders today forebay --seeds 3 --epochs 1 --points 16 --max-seconds 20 --workers 2 --torch-threads 1",
-        "weather": "--loaders today forebay --seeds 3 --epochs 2 --points 16 --max-seconds 40 --workers 2 --torch-threads 1",
+        "weather": "--loaders today forebay --seeds 3 --epochs 2 --points 16 --max-seconds 20 --workers 2 --torch-threads 1",
     },
     "bench": {
         "hydrology": "--loaders today expert forebay --seeds 3 --epochs 1 --batches 128 --points 4 --held-out-batches 8 "

@@ -105,7 +105,8 @@ def at_most(recipe: training.Recipe, arguments: list[str]) -> float:
     if not args.no_network:
         return seconds + len(args.loaders) * (3 * DIAGNOSE_SECONDS + OTHERWISE_SECONDS)
     seconds += run * args.seeds * (recipe.name in OF_A_TENTH)
-    return seconds + 18 * (10 + OTHERWISE_SECONDS) * (recipe.name == "leak" and args.scale == "medium")
+    evaluations = 2 * 3 * len(evaluation_speed.WAYS)  # without a network and with one, three runs of each way
+    return seconds + evaluations * (10 + OTHERWISE_SECONDS) * (recipe.name == "leak" and args.scale == "medium")
 
 
 def limits(recipe: training.Recipe, arguments: list[str]) -> dict[str, fb.Diagnosis]:

@@ -101,9 +101,9 @@ def cost_of_order(results: list[Result] | list[Loading]) -> str:
     said, by = [], by_loader(results)
     for when, rate in rates.items():
         ours, theirs = ({r.seed: rate(r) for r in by[loader]} for loader in (OURS, IN_ORDER))
-        costs = [100 * (1 - ours[seed] / theirs[seed]) for seed in ours if seed in theirs]
-        mean, half = statistics.mean(costs), quantile(0.975, len(costs) - 1) * statistics.stdev(costs) / math.sqrt(len(costs))
-        said.append(f"{-mean:+.1f} % {when} (95 % interval {-mean - half:+.1f} to {-mean + half:+.1f} %, {len(costs)} pairs of runs)")
+        gains = [100 * (ours[seed] / theirs[seed] - 1) for seed in ours if seed in theirs]
+        mean, half = statistics.mean(gains), quantile(0.975, len(gains) - 1) * statistics.stdev(gains) / math.sqrt(len(gains))
+        said.append(f"{mean:+.1f} % {when} (95 % interval {mean - half:+.1f} to {mean + half:+.1f} %, {len(gains)} pairs of runs)")
     return f"Samples/s when shuffled, beside the files' order: {'; '.join(said)}."
 
 

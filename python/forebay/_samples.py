@@ -473,8 +473,7 @@ def windows(dataset: "Dataset", given: dict[str, Any]) -> Samples:
             raise TypeError(f"a column is named by a str, not {type(name).__name__}: {name!r}")
     options = {**options, **({} if by == "file" else _key(by)), **step_of(dataset, time, given["step"])}
     samples = _made(dataset, "windows", options, given)
-    dropped = _hints.dropped(samples, options["drop_missing"])
-    for text in [*([dropped] if dropped else []), *_hints.hardly_meant(samples)]:
+    for text in filter(None, [_hints.dropped(samples, options["drop_missing"]), *_hints.hardly_meant(samples)]):
         warnings.warn(text, stacklevel=outside())
     return samples
 

@@ -34,7 +34,7 @@ class Anew:
 
 WAYS = {
     "today": evaluate.today,
-    "forebay": lambda folder, args: train.data("val", folder, args, shuffle=False),
+    "forebay": lambda folder, args: train.data(args.split, folder, args, shuffle=False),
     "forebay, packed": evaluate.packed,
 }
 

@@ -31,6 +31,9 @@ def made(path, make):
     """The path of a file or folder that make(path) writes, once: under another name until it is whole."""
     if not path.exists():
         partial = path.with_name("partial-" + path.name)
+        if partial.is_dir():  # of a run that was interrupted
+            shutil.rmtree(partial)
+        partial.unlink(missing_ok=True)
         make(partial)
         partial.rename(path)
     return path
@@ -52,11 +55,14 @@ def machine():
     return f"{len(os.sched_getaffinity(0))} cores of {model}, {memory_gib:.0f} GiB, Linux {platform.release()}"
 
 
+MEASURED = ("src", "include", "python", "helper", "cmake", "CMakeLists.txt", "bench", "recipes", ":!bench/results", ":!*.md")
+
+
 def commit():
-    """The commit measured, with "+" when files of the library differ from it."""
+    """The commit measured, with "+" when the library or what measures it differs from it."""
     try:
         name = subprocess.run(["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-        dirty = subprocess.run(["git", "status", "--porcelain", "--", "src", "include", "python", "CMakeLists.txt"], cwd=ROOT,
+        dirty = subprocess.run(["git", "status", "--porcelain", "--", *MEASURED], cwd=ROOT,
                                capture_output=True, text=True, check=True).stdout.strip()
         return name + ("+" if dirty else "")
     except (OSError, subprocess.CalledProcessError):

@@ -44,6 +44,11 @@ def rivals(script, name, folder, *options):
     return lambda tree, seconds: [str(tree / "bench" / script), name, str(folder), "--seconds", str(seconds), *options]
 
 
+def system(name, folder, *options):
+    """The recipe's loader, the same for both: checkouts differ in the library."""
+    return lambda tree, seconds: [str(Path(workloads.__file__)), name, str(folder), "--seconds", str(seconds), *options]
+
+
 def code(text, *argv):
     return lambda tree, seconds: ["-c", text, *map(str, argv)]
 
@@ -66,12 +71,12 @@ def cases():
     return {
         "batches, quarter": lambda: rivals(*table, make_data.table(), "--batch", "1024", *QUARTER),
         "batches, cached": lambda: rivals(*table, make_data.table(), "--batch", "1024", *CACHED),
-        "hydrology, quarter": lambda: rivals("workload_rivals.py", "hydrology_forebay", workloads.data("hydrology")),
-        "hydrology, cached": lambda: rivals("workload_rivals.py", "hydrology_forebay", workloads.data("hydrology"), "--cached"),
-        "neutrino": lambda: rivals("workload_rivals.py", "neutrino_forebay", workloads.data("neutrino")),
-        "linkage": lambda: rivals("workload_rivals.py", "linkage_forebay", workloads.data("linkage_million")),
-        "leak": lambda: rivals("workload_rivals.py", "leak_forebay", workloads.data("leak")),
-        "leak, files": lambda: rivals("workload_rivals.py", "evaluation_forebay", workloads.data("leak_gzip")),
+        "hydrology, quarter": lambda: system("hydrology", workloads.data("hydrology")),
+        "hydrology, cached": lambda: system("hydrology", workloads.data("hydrology"), "--cached"),
+        "neutrino": lambda: system("neutrino", workloads.data("neutrino")),
+        "linkage": lambda: system("linkage", workloads.data("linkage_million")),
+        "leak": lambda: system("leak", workloads.data("leak")),
+        "leak, files": lambda: system("evaluation", workloads.data("leak_gzip")),
         "jets, gzip": lambda: rivals("hdf5_rivals.py", "forebay", hdf5_data.jets("gzip")),
         "jets, contiguous": lambda: rivals("hdf5_rivals.py", "forebay", hdf5_data.jets("plain")),
         **{f"decode, {name}": lambda name=name: decoded(name) for name in make_data.DECODE_CASES},

@@ -20,7 +20,6 @@ TITLES = {
     "hdf5_plain.csv": "(f) HDF5: contiguous and uncompressed",
     "hdf5_cells.csv": "(g) HDF5: cells of float16 → float32, batch 5,632",
     "hdf5_index.csv": "(h) HDF5: seconds to open",
-    "workloads.csv": "(i) The five systems, whole path: samples a second, shuffled, float32",
     "advise.csv": "What `forebay advise` predicts of the first epoch, and its settings beside the best of a grid",
     "operations.csv": "(j) Operations: one core beside what its bytes cost, and loaders beside NumPy and pandas",
     "pack_load.csv": "Packs: float32 rows in full random order, page cache warm",
@@ -68,7 +67,8 @@ def results_page():
     for name, title in TITLES.items():
         rows = read(name)
         if rows:
-            parts.append(f"## {title}\n\nMeasured {rows[0]['date_utc']} UTC at commit `{rows[0]['commit']}`.\n\n{markdown(rows)}")
+            when = ", ".join(dict.fromkeys(f"{row['date_utc']} UTC at commit `{row['commit']}`" for row in rows))
+            parts.append(f"## {title}\n\nMeasured {when}.\n\n{markdown(rows)}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -131,14 +131,6 @@ def speed_page():
         lines.append(f"\nA [mixture](mixtures.md) of Parquet, HDF5 and a DataFrame in equal parts, rows of 64 columns: "
                      f"{float(mixed['mixture']['rows_per_s_median']):,.0f} rows/s, {100 * float(mixed['mixture']['of_bound_median']):.1f} % of what its "
                      f"sources allow when each is loaded alone ({sources}).{f' Beside it: {rivals}.' if rivals else ''}")
-    systems = [r for r in read("workloads.csv") if r["samples_per_s_median"]]
-    if systems:
-        lines.append("\nThe five systems of [recipes/](../recipes/README.md), whole path, shuffled; beside what an expert writes in NumPy in the training "
-                     "process (evaluation: a loop over recordings through h5py):\n\n| | samples/s | the expert's | Forebay is |\n|---|---:|---:|---:|")
-        for ours, theirs in zip(systems, systems[1:]):
-            if ours["loader"] == "forebay" and theirs["forebay_ratio"]:
-                lines.append(f"| {ours['case']} | {float(ours['samples_per_s_median']):,.0f} | {float(theirs['samples_per_s_median']):,.0f} | "
-                             f"{float(theirs['forebay_ratio']):.1f}× |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,22 +1,24 @@
-"""The five systems, whole path, shuffled: Forebay beside what an expert writes; run by run.py under the name workloads."""
+"""Data and loaders of the five systems for pairs.py and advise.py. Beside what their owners and experts write: recipes/bench.py.
+
+    bench/workloads.py NAME FOLDER [--seconds 3] [--cached]
+
+Runs one of LOADERS over data of recipes/<system>/generate.py in this process, and prints one line of JSON: samples a second after a warm-up, bytes read
+and decoded. Every loader gives torch tensors, epoch after epoch.
+"""
+import argparse
+import gc
+import json
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+import numpy as np
 
 import common
 
-BENCH = Path(__file__).resolve().parent
+sys.path.insert(0, str(common.ROOT))
 
-# (case, contestant of workload_rivals.py, folder, options of Forebay, options of the expert, goal against the expert in process)
-CASES = [
-    ("hydrology, budget 1/4", "hydrology", "hydrology", {}, {}, 1.5),
-    ("hydrology, cached", "hydrology", "hydrology", {"cached": True}, {}, 1.5),
-    ("neutrino, packed", "neutrino", "neutrino", {}, {}, 5),
-    ("neutrino, 1 event in 100, kept", "neutrino", "neutrino", {"some": True}, {"some": True}, 5),
-    ("linkage, opening counted, cached", "linkage", "linkage_million", {}, {}, 5),
-    ("leak, SpecAugment, in memory", "leak", "leak", {}, {}, 10),
-    ("leak, evaluation of files, gzip", "evaluation", "leak_gzip", {}, {}, 3.5),
-]
 SIZES = {
     "hydrology": ["hydrology", "--scale", "bench"],
     "jets": ["jets", "--scale", "bench"],
@@ -25,58 +27,99 @@ SIZES = {
     "leak": ["leak", "--scale", "bench"],
     "leak_gzip": ["leak", "--scale", "bench", "--gzip"],
 }
+FORCINGS = ["prcp", "tmin", "tmax", "srad", "vp", "pet", "swe", "wind_u", "wind_v", "soil_1", "soil_2", "soil_3", "soil_4", "press", "dew"]
+WINDOW, PAST = 372, 365
 
 
 def data(name):
-    """The workload's data, generated once (some minutes)."""
-    folder = common.scratch() / "workloads" / name
-    if not folder.exists():
-        made, *options = SIZES[name]
-        subprocess.run([sys.executable, str(common.ROOT / "recipes" / made / "generate.py"), str(folder), *options], check=True)
-    return folder
+    """The system's data, generated once (some minutes)."""
+    made, *options = SIZES[name]
+    program = str(common.ROOT / "recipes" / made / "generate.py")
+    return common.made(common.scratch() / "workloads" / name, lambda partial: subprocess.run([sys.executable, program, str(partial), *options], check=True))
 
 
-def contestant(name, folder, seconds, **options):
-    argv = [sys.executable, str(BENCH / "workload_rivals.py"), name, str(folder), "--seconds", str(seconds)]
-    for key, value in options.items():
-        argv += [f"--{key}"] if value is True else [f"--{key}", str(value)]
-    return common.result_of(argv)
+def hydrology(folder, cached):
+    """Windows without what the recipe does to their values: the way from blocks to batches alone."""
+    import forebay as fb
+
+    ds = fb.open(sorted(str(p) for p in Path(folder, "series").glob("*/*.parquet")))
+    windows = ds.windows(PAST, WINDOW - PAST, time="date", step=np.timedelta64(1, "D"), drop_missing=["streamflow", *FORCINGS])
+    outputs = {
+        "x": fb.col(*FORCINGS, dtype="float32").steps(0, PAST),
+        "y": fb.col("streamflow", dtype="float32").steps(PAST, WINDOW),
+        "future": fb.col(*FORCINGS, dtype="float32").steps(PAST, WINDOW),
+    }
+    decoded = sum(f.rows for f in ds.files) * 16 * 4
+    return windows.loader(outputs, batch_size=512, superbatch="16 blocks", memory="2GiB" if cached else decoded // 4, framework="torch")
 
 
-def run(settings):
-    table = common.Table("(i) The five systems, shuffled, float32, page cache warm: samples a second",
-                         [("case", -32), ("loader", -34), ("samples/s", 10), ("spread", 7), ("forebay is", 10), ("goal", 6),
-                          ("decoded / epoch begun", 21), ("", 4)])
-    out = common.Csv("workloads.csv", ["case", "loader", "samples_per_s_median", "samples_per_s_min", "samples_per_s_max", "runs", "forebay_ratio", "goal",
-                                       "decoded_bytes_per_epoch_begun", "skipped", "passed"])
-    for case, name, folder, ours, theirs, goal in CASES:
-        path = data(folder)
-        common.warm_page_cache([p for p in path.rglob("*") if p.suffix in (".parquet", ".h5")])
-        runs = {
-            "forebay": lambda: contestant(f"{name}_forebay", path, settings.seconds, **ours),
-            "expert": lambda: contestant(f"{name}_expert", path, settings.seconds, **theirs),
-        }
-        if name not in ("linkage", "evaluation") and not settings.quick:
-            runs["workers"] = lambda: contestant(f"{name}_expert", path, settings.seconds, workers=2, **theirs)
-        got = common.interleave(runs, settings.runs)
-        base = None
-        for who, label in (("forebay", "forebay"), ("expert", "file by file, h5py" if name == "evaluation" else "expert, in the training process"),
-                           ("workers", "the same, two worker processes")):
-            if who not in got:
+def neutrino(folder, cached):
+    from recipes.neutrino import loader
+
+    events = loader.samples(str(folder))
+    decoded = sum(f.rows for f in events.dataset.files) * 24  # four features as float32, the event as int64
+    return events.loader(loader.packed(str(folder)), batch_size=512, superbatch="20000 samples", streams=1, memory=decoded // 4, framework="torch")
+
+
+def linkage(folder, cached):
+    import forebay as fb
+    from recipes.linkage import loader
+
+    ds = fb.open(str(Path(folder, "text.parquet")))
+    return ds.rows().loader(loader.outputs(ds), batch_size=512, as_="tuple", memory="2GiB", framework="torch")
+
+
+def leak(folder, cached):
+    from recipes.leak import loader
+
+    cells = loader.segments(str(Path(folder, "train.h5")))
+    return cells.loader(loader.outputs(cells.dataset, augment=True), batch_size=5632, memory="2GiB", framework="torch")
+
+
+def evaluation(folder, cached):
+    from recipes.leak import loader
+
+    recordings = loader.recordings(str(Path(folder, "train.h5")))
+    return recordings.loader(loader.recording_outputs(recordings.dataset), batch_size=16, shuffle=False, memory="64MiB", framework="torch")
+
+
+LOADERS = {"hydrology": hydrology, "neutrino": neutrino, "linkage": linkage, "leak": leak, "evaluation": evaluation}
+OPENED_ANEW = ("linkage", "evaluation")  # each epoch: opening is part of it; an evaluation is one pass, and what it has inflated would serve the next
+
+
+def samples_of(batch):
+    if isinstance(batch, tuple):
+        return len(batch[0])
+    return len(batch["event_lengths"]) if "event_lengths" in batch else len(next(iter(batch.values())))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=LOADERS)
+    parser.add_argument("folder")
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--cached", action="store_true", help="hydrology: all data fit into the budget")
+    o = parser.parse_args()
+    whole = o.name == "linkage"  # epochs: construction is part of them
+    warm = time.perf_counter() + (0 if whole else max(1.0, o.seconds / 2))
+    gc.collect()  # what torch's import left would be collected (0.1 s) in whichever run happens to reach the collector's threshold
+    n, begin, loader, over = 0, time.perf_counter(), None, False
+    while not over:
+        if loader is None or o.name in OPENED_ANEW:
+            loader = LOADERS[o.name](o.folder, o.cached)
+        for batch in loader:
+            now = time.perf_counter()
+            if now < warm:
+                begin, n = now, 0
                 continue
-            if "skipped" in got[who][0]:
-                if who == "forebay":
-                    raise SystemExit(f"bench: forebay does not run: {got[who][0]['skipped']}")
-                table.row(case, label, "-", "", "", "", "", got[who][0]["skipped"])
-                out.add(case=case, loader=label, runs=0, skipped=got[who][0]["skipped"])
-                continue
-            rates = [r["samples_per_s"] for r in got[who]]
-            base = base or common.median(rates)
-            ratio = None if who == "forebay" else base / common.median(rates)
-            decoded = got[who][0].get("bytes_decoded", 0) // max(got[who][0].get("epochs", 1), 1) if who == "forebay" else ""
-            ok = "" if who != "expert" else "pass" if ratio >= goal else "FAIL"
-            table.row(case, label, common.si(common.median(rates)), f"{common.spread(rates):.0%}", f"{ratio:.1f}×" if ratio else "",
-                      f"{goal}×" if who == "expert" else "", common.si(decoded) if decoded != "" else "", ok)
-            out.add(case=case, loader=label, samples_per_s_median=common.median(rates), samples_per_s_min=min(rates), samples_per_s_max=max(rates),
-                    runs=len(rates), forebay_ratio=ratio or "", goal=goal if who == "expert" else "", decoded_bytes_per_epoch_begun=decoded, passed=ok)
-    return out
+            n += samples_of(batch)
+            if not whole and now - begin > o.seconds:
+                over = True
+                break
+        over = over or whole and time.perf_counter() - begin > o.seconds
+    out, r = {"samples_per_s": n / (time.perf_counter() - begin)}, loader.report()
+    print(json.dumps(out | {"bytes_read": r.bytes_read, "bytes_decoded": r.bytes_decoded, "epochs": r.epochs_begun}))
+
+
+if __name__ == "__main__":
+    main()

@@ -137,6 +137,7 @@ typedef struct plan {
     fby_loader_opts opts;
     fby_report report;
     fby_batch *batch; /* NULL: not asked for, or the epoch is empty */
+    json_t *notes;    /* sentences: of the samples, those of each source of a mixture, and of the outputs */
 } plan;
 
 static const char *kind_name(const fby_samples *samples)
@@ -162,13 +163,36 @@ static void print_samples(fby_pipeline *p, const plan *found)
     printf("\n");
 }
 
-/** Notes on the samples, then those on the outputs; NULL past the last. */
-static const char *note_of(const plan *found, size_t i)
+/** source: NULL = there is one alone. */
+static void add_notes_on(json_t *notes, const char *source, const fby_samples *samples)
 {
-    size_t n = 0;
-    while (found->all && fby_samples_note(found->all, n))
-        n++;
-    return i < n ? fby_samples_note(found->all, i) : fby_loader_note(found->loader, i - n);
+    const char *note;
+    cli_text text = {0};
+    for (size_t i = 0; (note = fby_samples_note(samples, i)); i++) {
+        cli_text_clear(&text);
+        if (source)
+            cli_text_addf(&text, "source '%s': ", source);
+        cli_text_add(&text, note);
+        json_array_append_new(notes, cli_json_text(cli_text_str(&text)));
+    }
+    cli_text_free(&text);
+}
+
+/** p: NULL = data without a pipeline file. */
+static json_t *notes_of(fby_pipeline *p, const plan *found)
+{
+    json_t *notes = json_array();
+    const char *name, *note;
+    fby_pipeline *source;
+    fby_samples *samples;
+    if (found->all)
+        add_notes_on(notes, NULL, found->all);
+    for (size_t i = 0; p && (source = fby_pipeline_source(p, i, &name)); i++)
+        if (fby_pipeline_samples(source, NULL, &samples, NULL) == FBY_OK)
+            add_notes_on(notes, name, samples);
+    for (size_t i = 0; (note = fby_loader_note(found->loader, i)); i++)
+        json_array_append_new(notes, cli_json_text(note));
+    return notes;
 }
 
 /** "0 to 364 of 372", "371 of 372", or nothing. */
@@ -217,9 +241,10 @@ static void print_outputs(const plan *found)
     cli_table_print(&table, stdout);
     cli_table_fini(&table);
     cli_text_free(&text);
-    const char *note, *before = "\n";
-    for (size_t i = 0; (note = note_of(found, i)); i++, before = "")
-        printf("%s  note: %s\n", before, note);
+    size_t i;
+    json_t *note;
+    json_array_foreach(found->notes, i, note)
+        printf("%s  note: %s\n", i ? "" : "\n", json_string_value(note));
 }
 
 static void print_batch(const plan *found)
@@ -364,11 +389,7 @@ static int print_json(fby_pipeline *p, const plan *found)
                                   report->entropy_bits_uniform));
     json_object_set_new(root, "padding", pads(found) ? json_real(report->padding) : json_null());
     json_object_set_new(root, "outputs", outputs);
-    json_t *notes = json_array();
-    const char *note;
-    for (size_t i = 0; (note = note_of(found, i)); i++)
-        json_array_append_new(notes, cli_json_text(note));
-    json_object_set_new(root, "notes", notes);
+    json_object_set(root, "notes", found->notes);
     if (found->batch) {
         json_t *tensors = json_array();
         for (size_t i = 0; i < fby_batch_tensor_count(found->batch); i++) {
@@ -422,7 +443,10 @@ static fby_status look(const plan_options *o, plan *found, fby_error *err)
 
 static int print(fby_pipeline *p, const plan_options *o, plan *found)
 {
-    return o->source.json ? print_json(p, found) : print_text(p, found);
+    found->notes = notes_of(p, found);
+    const int code = o->source.json ? print_json(p, found) : print_text(p, found);
+    json_decref(found->notes);
+    return code;
 }
 
 static int plan_pipeline(const plan_options *o, const char *path)

@@ -30,7 +30,7 @@ import forebay as fb  # noqa: E402
 from recipes import contest, training  # noqa: E402
 from recipes.leak import evaluation_speed  # noqa: E402
 
-DIAGNOSE_SECONDS = 6  # of three measurements of a loader, together
+DIAGNOSE_SECONDS = 6  # of the three measurements of a loader, together; warming up and waiting until it is idle take as long again, or twice
 OTHERWISE_SECONDS = 20  # of a run: imports, set-up, validation
 
 # Arguments of train.py.
@@ -51,15 +51,15 @@ SIZES = {
     },
     "bench": {
         "hydrology": "--loaders today expert forebay --seeds 3 --epochs 1 --batches 128 --points 4 --held-out-batches 8 "
-        "--max-seconds 120 --batch-size 128 --workers 2 --torch-threads 1 --memory 1GiB",
+        "--max-seconds 120 --batch-size 128 --workers 2 --torch-threads 1",
         "neutrino": "--loaders today today-random expert forebay forebay-in-order --seeds 3 --epochs 1 --batches 100 --points 10 "
-        "--held-out-batches 16 --max-seconds 240 --workers 2 --torch-threads 1 --memory 4GiB",
+        "--held-out-batches 16 --max-seconds 240 --workers 2 --torch-threads 1",
         "linkage": "--loaders expert forebay --seeds 3 --epochs 1 --batches 150 --points 5 --held-out-batches 16 "
-        "--batch-size 512 --max-seconds 120 --torch-threads 1 --memory 4GiB",  # without today's: see SIZES_OF_LOADERS
+        "--batch-size 512 --max-seconds 120 --torch-threads 1",  # without today's: see SIZES_OF_LOADERS
         "jets": "--loaders today today-ram expert forebay --seeds 3 --epochs 1 --batches 24 --points 4 --held-out-batches 4 "
-        "--max-seconds 90 --batch-size 64 --workers 2 --torch-threads 1 --memory 4GiB",
+        "--max-seconds 90 --batch-size 64 --workers 2 --torch-threads 1",
         "leak": "--loaders today today-ram expert forebay --seeds 3 --epochs 1 --batches 32 --points 16 --held-out-batches 24 "
-        "--max-seconds 90 --batch-size 5632 --workers 2 --torch-threads 2 --memory 1GiB",
+        "--max-seconds 90 --batch-size 5632 --workers 2 --torch-threads 2",
     },
 }
 
@@ -76,11 +76,11 @@ SIZES_OF_LOADERS = {
         "weather": "--loaders today forebay --workers 2",
     },
     "bench": {
-        "hydrology": "--loaders today expert forebay --workers 2 --batch-size 512 --memory 1GiB",
-        "neutrino": "--loaders today today-by-file today-random expert forebay forebay-in-order --workers 2 --batch-size 512 --memory 4GiB",
-        "linkage": "--loaders expert forebay --batch-size 512 --memory 4GiB",  # lists of a million records, as both of today's make, do not fit into 24 GiB
-        "jets": "--loaders today today-lru today-ram expert forebay --workers 2 --memory 6GiB",
-        "leak": "--loaders today today-ram expert forebay --workers 2 --batch-size 5632 --memory 1GiB",
+        "hydrology": "--loaders today expert forebay --workers 2 --batch-size 512",
+        "neutrino": "--loaders today today-by-file today-random expert forebay forebay-in-order --workers 2 --batch-size 512",
+        "linkage": "--loaders expert forebay --batch-size 512",  # lists of a million records, as both of today's make, do not fit into 24 GiB
+        "jets": "--loaders today today-lru today-ram expert forebay --workers 4",  # as many as the owner calls safe: each has an LRU
+        "leak": "--loaders today today-ram expert forebay --workers 2 --batch-size 5632",
     },
 }
 # Forebay with a tenth of the memory that a loader takes, and options that need little.
@@ -211,6 +211,8 @@ def of_a_tenth(recipe: training.Recipe, arguments: list[str], options: str, thei
     try:
         ours = training.main(recipe, [*arguments, *options.split(), "--loaders", training.OURS, "--memory", memory])
     except SystemExit as refused:
+        if "BudgetError" not in str(refused):
+            raise
         return [], f"With a budget of {memory}, a tenth of what {other} takes, Forebay did not run: {str(refused).strip().splitlines()[-1]}"
     name, times = f"forebay, {memory}", [contest.median(r.samples_per_second for r in of) for of in (ours, theirs)]
     words = f"`{name}`, after the others: with a budget of a tenth of what {other} takes, and `{options}`; {times[0] / times[1]:,.0f} times its samples/s."
@@ -234,13 +236,17 @@ def table_of(section: str, column: str) -> dict[str, dict[str, str]]:
 ALONE, TRAINED, LIMITED = ("samples/s, first epoch", "samples/s, then"), ("samples/s", "waiting", "CPU", "memory", "to target"), ("limit",)
 
 
+def without_spread(cell: str) -> str:
+    return re.sub(r" ±[0-9.,]+%?", "", cell)
+
+
 def rows(sections: dict[str, str], name: str) -> Iterator[list[str]]:
     """Of a system: the loaders of its sections of the scale medium, beside what they gave."""
     alone = table_of(sections.get(title(name, "medium", True), ""), ALONE[0])
     trained, limited = (table_of(sections.get(name, ""), columns[0]) for columns in (TRAINED, LIMITED))
     for loader in dict.fromkeys([*trained, *(key for key in alone if "," not in key)]):
         found = [of.get(loader, {}).get(column, "") for of, columns in ((alone, ALONE), (trained, TRAINED), (limited, LIMITED)) for column in columns]
-        yield [loader, *(re.sub(r" ±[0-9.,]+%?", "", cell) for cell in found)]
+        yield [loader, *map(without_spread, found)]
 
 
 def side_by_side(words: list[str], lines: Iterable[list[str]]) -> str:
@@ -256,9 +262,18 @@ def summary(sections: dict[str, str]) -> str:
     return f"## All of them, side by side\n\nMedians, from the sections below, which have the spread, the commands and the machine.\n\n{table}\n"
 
 
+def larger(sections: dict[str, str]) -> str:
+    """The loaders alone, on the data of the scale bench."""
+    lines = [["system", "loader", *ALONE, "CPU", "memory"], ["---", "---", "---:", "---:", "---:", "---:"]]
+    for name in SIZES_OF_LOADERS["bench"]:
+        for loader, of in table_of(sections.get(title(name, "bench", True), ""), ALONE[0]).items():
+            lines.append([name, loader, *(without_spread(of[column]) for column in lines[0][2:])])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def pages() -> dict[pathlib.Path, str]:
-    """The recipes' pages, each of which has a place for its table."""
-    found = {page: page.read_text() for page in sorted((ROOT / "recipes").glob("*/README.md"))}
+    """The recipes' pages and that of speed, each of which has a place for its table."""
+    found = {page: page.read_text() for page in sorted([*ROOT.glob("recipes/*/README.md"), *ROOT.glob("docs/speed.md")])}
     if lost := [str(page) for page, text in found.items() if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END)]:
         raise SystemExit(f"bench.py: no place for results in {', '.join(lost)}: {BEGIN.strip()} and {END.strip()} are to stand there once")
     return found
@@ -273,11 +288,11 @@ def keep(sections: dict[str, str]) -> None:
     names = [title(name, scale, without) for without in (False, True) for scale in SIZES for name in SIZES[scale]]
     path.write_text("\n".join([HEAD, summary(kept), *(kept[name].rstrip() + "\n" for name in names if name in kept)]))
     for page, text in places.items():
-        table = side_by_side(["loader"], rows(kept, page.parent.name))
+        table = larger(kept) if page.name == "speed.md" else side_by_side(["loader"], rows(kept, page.parent.name))
         page.write_text(f"{text.partition(BEGIN)[0]}{BEGIN}{table}\n{END}{text.partition(END)[2]}")
 
 
-BEGIN, END = "<!-- results: written by recipes/bench.py -->\n", "<!-- end of results -->\n"  # of the table in a recipe's page
+BEGIN, END = "<!-- results: written by recipes/bench.py -->\n", "<!-- end of recipes' results -->\n"  # of a page's table
 
 HEAD = """# Results
 
@@ -289,9 +304,10 @@ inside `next()`, and *to target* has set-up in it. The second table is `--diagno
 loader alone, both together. Its limits are those of [diagnosis](../docs/diagnosis.md), and the scores are in the [glossary](../docs/glossary.md).
 
 *Loaders alone*, below them, are in processes of their own, too: samples/s of the first epoch, or of as much of it as there was time for, with set-up
-in it, then of what follows, epoch after epoch, and how many times as many Forebay gives; CPU and memory are of both. All data fit into memory, where
-Forebay keeps them: what follows the first epoch is of a loader that reads nothing any more, beside ones that read every epoch. *Larger* is the scale
-`bench`, the rest `medium`.
+in it, then of what follows, epoch after epoch, and how many times as many Forebay gives; CPU and memory are of both. Of loaders with workers, rounds of
+batches count, one of each worker. All data fit into memory, where Forebay keeps them, unless a row names its budget: what follows the first epoch is of a
+loader that reads nothing any more. `today-ram`, linkage's, nanoaod's and an expert's read nothing then either (an expert's keeps up to 4 GiB); the
+other ones of today read every epoch. *Larger* is the scale `bench`, the rest `medium`.
 """
 
 
@@ -300,6 +316,8 @@ def main() -> None:
     parser.add_argument("recipes", nargs="*", choices=[[], *SIZES["medium"]], help="by default all that are measured at this scale")
     parser.add_argument("--scale", choices=SIZES, default="medium")
     args, more = parser.parse_known_args()  # what it does not know is train.py's
+    if refused := {"--diagnose", "--json", "--picture", "--alone"} & set(more):
+        parser.error(f"{', '.join(sorted(refused))}: this command has that of its own")
     names, without = args.recipes or list(SIZES[args.scale]), "--no-network" in more
     if others := [name for name in names if name not in SIZES[args.scale]]:
         parser.error(f"{', '.join(others)}: not measured at the scale {args.scale}")
@@ -307,10 +325,17 @@ def main() -> None:
         seconds = at_most(recipe_of(name), arguments_of(name, args.scale, more))
         print(f"{name}: {seconds / 60:.0f} minutes at most by a rough sum, and the data where they are not there", flush=True)
     pages()  # better asked now than when an hour has gone into the results
+    failed = []
     for name in names:
         print(f"\n{name}", flush=True)
-        for said in (loaders_alone if without else section)(name, args.scale, more):
-            keep({title(name, args.scale, without): said})
+        try:
+            for said in (loaders_alone if without else section)(name, args.scale, more):
+                keep({title(name, args.scale, without): said})
+        except SystemExit as error:  # the others are measured all the same
+            print(error, file=sys.stderr)
+            failed.append(name)
+    if failed:
+        raise SystemExit(f"bench.py: not measured to the end: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

@@ -297,8 +297,8 @@ def limits_picture(name: str, limits: dict[str, fb.Diagnosis], path: pathlib.Pat
     pyplot.close(figure)
 
 
-def picture(recipe: Recipe, results: list[Result], path: pathlib.Path) -> None:
-    """The loss over wall time: a line a run."""
+def picture(name: str, results: list[Result], path: pathlib.Path) -> None:
+    """The loss over wall time: a line a run. `name`: its title."""
     pyplot = _pyplot()
     figure, axes = pyplot.subplots(figsize=(7, 3.6))
     others = iter(OTHERS)
@@ -312,7 +312,7 @@ def picture(recipe: Recipe, results: list[Result], path: pathlib.Path) -> None:
             color=colours[result.loader], label=None if result.loader in seen else result.loader,
         )  # fmt: skip
         seen.add(result.loader)
-    axes.set(xlabel="seconds, set-up with them", ylabel="loss", title=recipe.name)
+    axes.set(xlabel="seconds, set-up with them", ylabel="loss", title=name)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     figure.tight_layout()

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+import forebay as fb
 import forebay.torch
 from recipes import training
 from recipes.meter import keep_freed_memory
@@ -23,14 +24,10 @@ from recipes.meter import keep_freed_memory
 
 def kept_in(checkpoint: str, name: str, data: pathlib.Path | None) -> tuple[dict[str, torch.Tensor], pathlib.Path]:
     """The state of the network of a checkpoint of this recipe, and the folder of `data`: where that is None, of those that it was trained with."""
-    kept = torch.load(checkpoint, map_location="cpu", weights_only=True)
-    if "state_dict" not in kept:
-        raise SystemExit(f"evaluate.py: {checkpoint} is not of train.py --checkpoints FOLDER, which keeps FOLDER/end.ckpt")
-    of = kept.get("recipe") or {"name": name, "data": data}
+    kept = training.read_checkpoint(checkpoint, name)
+    of = kept.get("recipe") or {"data": data}
     if of["data"] is None:
         raise SystemExit(f"evaluate.py: {checkpoint} does not say which data it was trained with: name them with --data")
-    if of["name"] != name:
-        raise SystemExit(f"evaluate.py: {checkpoint} is of the recipe {of['name']!r}, not {name!r}: run recipes/{of['name']}/evaluate.py")
     folder = data or pathlib.Path(of["data"])
     if not folder.exists():
         raise SystemExit(f"evaluate.py: the data of {folder} are not there: name them with --data")
@@ -40,7 +37,10 @@ def kept_in(checkpoint: str, name: str, data: pathlib.Path | None) -> tuple[dict
 def restore(recipe: training.Recipe, state: dict[str, torch.Tensor], folder: pathlib.Path, args: argparse.Namespace) -> torch.nn.Module:
     """The network, compiled or not when it was trained."""
     network = recipe.network(folder, args)
-    network.load_state_dict({name.removeprefix("network.").removeprefix("_orig_mod."): value for name, value in state.items()})
+    try:
+        network.load_state_dict({name.removeprefix("network.").removeprefix("_orig_mod."): value for name, value in state.items()})
+    except RuntimeError as error:
+        raise SystemExit(f"evaluate.py: the network that was kept is of other data than those of {folder}: {str(error).splitlines()[-1].strip()}") from error
     return network.eval()
 
 
@@ -65,28 +65,36 @@ def main(
     argv: list[str] | None = None,
     ways: Mapping[str, Callable[[pathlib.Path, argparse.Namespace], Iterable[Any]]] | None = None,
     memory: str | None = None,
+    batch_size: int | None = None,
 ) -> training.Evaluation:
-    """The command of a recipe. `ways` are other loaders of the same validation data: the scores do not depend on the one that is taken. `memory`: the budget
-    unless the command names one, by default that of training."""
+    """The command of a recipe. `ways` are other loaders of the same validation data: the scores do not depend on the one that is taken. `memory`
+    and `batch_size`: unless the command names others, by default those of training."""
     recipe = importlib.import_module(f"recipes.{name}.train").RECIPE
-    ways = {"batches": lambda folder, args: recipe.data(args.split, folder, args, shuffle=False), **(ways or {})}
+    def batches(folder: pathlib.Path, args: argparse.Namespace) -> fb.Loader:
+        own = {"batch_size": args.batch_size} if batch_size else {}  # what it evaluates are not the samples that it trains with
+        return recipe.data(args.split, folder, args, shuffle=False, **own)
+
+    ways = {"batches": batches, **(ways or {})}
     defaults = training.arguments(recipe).parse_args([])
     parser = argparse.ArgumentParser(description=f"Evaluate a checkpoint of the recipe {name!r} on its validation or test data.")
     parser.add_argument("checkpoint", help="what train.py --checkpoints FOLDER kept: FOLDER/end.ckpt")
     parser.add_argument("--data", type=pathlib.Path, help="folder of the data (that of the training)")
     parser.add_argument("--split", choices=("val", "test"), default="val", help="of the data (validation)")
     parser.add_argument("--way", choices=ways, default="batches", help="how the data are loaded")
-    parser.add_argument("--batch-size", type=int, default=defaults.batch_size)
-    parser.add_argument("--memory", default=memory or defaults.memory, help="the loader's budget")
+    parser.add_argument("--batch-size", type=training.count, default=batch_size or defaults.batch_size)
+    parser.add_argument("--memory", default=memory, help=f"the loader's budget: by default {memory or 'that of training'}")
     parser.add_argument("--device", type=torch.device, default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--torch-threads", type=training.count, help="for the network on a CPU; the loader's are its own")
     parser.add_argument("--csv", type=pathlib.Path, help="write the table there")
     parser.add_argument("--rows", type=int, default=10, help="print so many lines of the table")
     args = argparse.Namespace(**{**vars(defaults), **vars(parser.parse_args(argv))})
+    if args.csv and not args.csv.parent.is_dir():
+        parser.error(f"{args.csv}: there is no folder {args.csv.parent}")
     keep_freed_memory()
     if args.torch_threads:
         torch.set_num_threads(args.torch_threads)
     state, folder = kept_in(args.checkpoint, name, args.data)
+    args.memory = args.memory or training.budget(recipe, folder)
     network = restore(recipe, state, folder, args).to(args.device)
     began = time.perf_counter()
     with torch.no_grad():

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-LOT_BYTES = 256 << 20
+LOT_BYTES, KEPT_BYTES = 256 << 20, 4 << 30
 BATCHES_AHEAD = 4
 
 
@@ -50,7 +50,7 @@ def ahead(items: Iterable[Any], n: int) -> Iterator[Any]:
 
 
 class Expert:
-    """An iterable of shuffled batches, epoch after epoch. What has room in one lot is read once.
+    """An iterable of shuffled batches, epoch after epoch. Data that have room are read once: their lots stay as they were drawn in the first epoch.
 
     A recipe's says in `read` what a lot of pieces holds, and how many samples that are, and in `take` what a batch is of some of them.
     """
@@ -58,7 +58,8 @@ class Expert:
     def __init__(self, pieces: Sequence[Any], samples: int, piece_bytes: int, batch_size: int, seed: int = 0, drop_last: bool = False) -> None:
         self.pieces, self.samples, self.batch_size, self.drop_last = pieces, samples, batch_size, drop_last
         self.together = max(2, LOT_BYTES // max(1, piece_bytes))
-        self.rng, self.kept = np.random.default_rng(seed), None
+        self.rng = np.random.default_rng(seed)
+        self.keeps, self.kept, self.complete = len(pieces) * piece_bytes <= KEPT_BYTES, [], False
 
     def read(self, pieces: Sequence[Any]) -> tuple[Any, int]:
         raise NotImplementedError
@@ -71,13 +72,16 @@ class Expert:
         return whole + (rest > 0 and not self.drop_last)
 
     def lots(self) -> Iterator[tuple[Any, int]]:
-        order = self.rng.permutation(len(self.pieces))
-        if len(order) <= self.together:
-            self.kept = self.kept or self.read(self.pieces)
-            yield self.kept
+        if self.complete:
+            yield from (self.kept[k] for k in self.rng.permutation(len(self.kept)))
             return
+        order, self.kept = self.rng.permutation(len(self.pieces)), []
         for begin in range(0, len(order), self.together):
-            yield self.read([self.pieces[k] for k in order[begin : begin + self.together]])
+            lot = self.read([self.pieces[k] for k in order[begin : begin + self.together]])
+            if self.keeps:
+                self.kept.append(lot)
+            yield lot
+        self.complete = self.keeps
 
     def __iter__(self) -> Iterator[Any]:
         return ahead(self.batches(), BATCHES_AHEAD)

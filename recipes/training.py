@@ -20,7 +20,7 @@ import json
 import logging
 import math
 import pathlib
-import shutil
+import pickle
 import sys
 import time
 import warnings
@@ -29,18 +29,21 @@ from typing import Any, Protocol
 
 import lightning
 import torch
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.profilers import Profiler
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 import forebay as fb
 import forebay.lightning
+from recipes.data import SCALES, count, generated, scale_of
 from recipes.meter import Meter, keep_freed_memory
 
 OURS, IN_ORDER = "forebay", "forebay-in-order"
 RECIPES = pathlib.Path(__file__).parent
-SCALES = ("small", "medium", "bench", "full")
 LOAD_SECONDS = 5
+BUDGET = "512MiB"  # of a loader of small and medium data
+IMPLIED = {"memory": "--memory", "seed": "--seed", "batch_size": "--batch-size", "shuffle": "--order"}  # what --set is not for
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +90,9 @@ class Recipe:
     chance, target : float
         The first score of a network that has learnt nothing, and one to reach: the time that takes is measured.
     equal_to : tuple of str
-        Of `loaders`, those whose scores Forebay's must equal: they give the same samples in an order of the same kind.
+        Of `loaders`, those whose scores Forebay's must equal: they draw on the same samples, in an order of the same kind.
+    large : str
+        The loader's budget for data of the scales ``"bench"`` and ``"full"``.
     defaults : mapping
         Of the arguments.
     """
@@ -105,6 +110,7 @@ class Recipe:
     chance: float
     target: float
     equal_to: tuple[str, ...] = ("today", "expert")
+    large: str = BUDGET
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def reaches(self, score: float) -> bool:
@@ -319,6 +325,22 @@ def checkpointed(network: torch.nn.Module) -> None:
             one.forward = functools.partial(again, one.forward)
 
 
+def read_checkpoint(path: str | pathlib.Path, name: str) -> dict[str, Any]:
+    """What train.py --checkpoints of this recipe kept."""
+    try:
+        kept = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise SystemExit(f"{path} is not there: train.py --checkpoints FOLDER keeps FOLDER/end.ckpt") from None
+    except (EOFError, RuntimeError, ValueError, pickle.UnpicklingError) as error:
+        raise SystemExit(f"{path} is no checkpoint, or not whole") from error
+    if not isinstance(kept, dict) or "state_dict" not in kept:
+        raise SystemExit(f"{path} is not of train.py --checkpoints FOLDER, which keeps FOLDER/end.ckpt")
+    of = kept.get("recipe", {}).get("name", name)
+    if of != name:
+        raise SystemExit(f"{path} is of the recipe {of!r}, not {name!r}: run the commands of recipes/{of}")
+    return kept
+
+
 def network_of(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace) -> torch.nn.Module:
     """The network, as the arguments say."""
     network = recipe.network(folder, args)
@@ -367,6 +389,8 @@ def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: 
         trainer.fit(task, **given(data), ckpt_path=args.resume)
     if args.checkpoints:
         trainer.save_checkpoint(args.checkpoints / "end.ckpt")
+    if not clock.curve:
+        raise SystemExit(f"{recipe.name}: no batch was trained with: an epoch has none of --batch-size, or the checkpoint is of the end of --epochs")
     if args.report and isinstance(data, fb.Loader):
         print(data.report())
     if isinstance(data, fb.Loader):
@@ -376,7 +400,7 @@ def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: 
     held_out = forebay.lightning.DataModule(val=val, test=test)
     judge = trainer_of(args, limit_val_batches=args.held_out_batches, limit_test_batches=args.held_out_batches)
     end = {name: value.detach().clone() for name, value in task.state_dict().items()}
-    seconds = clock.curve[-1][0] if clock.curve else 0.0
+    seconds = clock.curve[-1][0]
     if not clock.kept or clock.kept[-1][1] < clock.samples:  # it ended early
         clock.kept.append((seconds, clock.samples, end))
     points = []
@@ -395,28 +419,33 @@ def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: 
     )  # fmt: skip
 
 
-def taken(batches: Iterator[Any], seconds: float, use: Callable[[Any], Any]) -> tuple[int, list[float]]:
-    """Take batches until there are no more or the time is up: the samples, and what every next() took."""
+def taken(batches: Iterator[Any], seconds: float, use: Callable[[Any], Any], together: int = 1) -> tuple[int, list[float]]:
+    """Take batches until there are no more or the time is up: the samples, and what every next() took.
+
+    `together`: so many are made side by side. All of them count that the time was for: where a batch takes seconds, one of two would be half of what was made.
+    """
     samples, nexts, end = 0, [], time.perf_counter() + seconds
-    while (began := time.perf_counter()) < end and (batch := next(batches, None)) is not None:
+    while ((began := time.perf_counter()) < end or len(nexts) % together) and (batch := next(batches, None)) is not None:
         nexts.append(time.perf_counter() - began)
         samples += size_of(batch)
         use(batch)
     return samples, nexts
 
 
-def paced(name: str, seed: int, make: Callable[[], Iterable[Any]], seconds: float, use: Callable[[Any], Any] = lambda batch: None) -> Loading:
-    """Take the batches of a loader for an epoch, `seconds` at most, and for `seconds` after that."""
+def paced(
+    name: str, seed: int, make: Callable[[], Iterable[Any]], seconds: float, use: Callable[[Any], Any] = lambda batch: None, together: int = 1
+) -> Loading:
+    """Take the batches of a loader for an epoch, `seconds` at most, and for `seconds` after that; `together` as of `taken`."""
     with Meter() as meter:
         began = time.perf_counter()
         data = make()
         epoch = iter(data)
-        first, _ = taken(epoch, seconds, use)
+        first, _ = taken(epoch, seconds, use, together)
         if not first:
             raise SystemExit(f"{name}: an epoch has no batch of this size")
         steady = time.perf_counter()
         then = itertools.chain(epoch, itertools.chain.from_iterable(itertools.repeat(data)))
-        samples, nexts = taken(then, seconds, use)
+        samples, nexts = taken(then, seconds, use, together)
         end = time.perf_counter()  # before the iterator goes, which joins a loader's processes and threads
     if isinstance(data, fb.Loader):
         data.close()
@@ -427,7 +456,8 @@ def load(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader:
     """Take batches, in host memory, and train nothing."""
     lightning.seed_everything(seed, verbose=False)  # which today's loaders draw from
     args = argparse.Namespace(**{**vars(args), "seed": seed, "device": "cpu"})
-    return paced(loader, seed, lambda: make(recipe, folder, args, loader), args.max_seconds or LOAD_SECONDS)
+    workers = args.workers if loader in recipe.loaders else 0
+    return paced(loader, seed, lambda: make(recipe, folder, args, loader), args.max_seconds or LOAD_SECONDS, together=max(workers, 1))
 
 
 def diagnose(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: str) -> fb.Diagnosis:
@@ -445,18 +475,13 @@ def diagnose(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loa
     return asks.diagnosis
 
 
-def count(text: str) -> int:
-    """An argument that is a number from 1 on."""
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
-    return int(text)
-
-
 def setting(text: str) -> tuple[str, Any]:
     """An argument NAME=VALUE; the value is a number, true or false, or text."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    if name in IMPLIED:
+        raise argparse.ArgumentTypeError(f"{name} is said by {IMPLIED[name]}")
     if value.lower() in ("true", "false"):
         return name, value.lower() == "true"
     for number in (int, float):
@@ -470,7 +495,7 @@ def setting(text: str) -> tuple[str, Any]:
 def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     """What every train.py takes."""
     parser = argparse.ArgumentParser(description=f"Train the recipe {recipe.name!r}.")
-    add, defaults = parser.add_argument, {"batch_size": 256, "epochs": 2, "learning_rate": 1e-3, "memory": "512MiB", "points": 8, **recipe.defaults}
+    add, defaults = parser.add_argument, {"batch_size": 256, "epochs": 2, "learning_rate": 1e-3, "points": 8, **recipe.defaults}
     add("--data", type=pathlib.Path, help="folder of the data, generated when it is not there; by default recipes/<name>/data, data-<scale> of other scales")
     add("--scale", choices=SCALES, help="of the data: small where they are generated; data of another scale are refused")
     which = parser.add_mutually_exclusive_group()
@@ -488,7 +513,7 @@ def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     add("--points", type=count, default=defaults["points"], help="how often the network is kept on the way, to be evaluated at the end")
     add("--target", type=float, default=recipe.target, help="a score to reach: the seconds that takes are measured, set-up with them")
     add("--learning-rate", type=float, default=defaults["learning_rate"])
-    add("--memory", default=defaults["memory"], help="the loader's budget")
+    add("--memory", help=f"the loader's budget: by default {BUDGET}, of the scales bench and full {recipe.large}")
     add("--set", type=setting, nargs="+", default=[], metavar="NAME=VALUE", help="other options of Forebay's loader: threads=1 streams=1")
     add("--workers", type=int, default=0, help="of the other loaders")
     add("--torch-threads", type=int, help="for the network on a CPU; the loaders' are theirs")
@@ -503,7 +528,7 @@ def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--diagnose", action="store_true", help="measure what limits training with each loader: fb.diagnose, and pages in the data's folder")
     instead.add_argument("--no-network", action="store_true", help=f"the loaders alone: an epoch, --max-seconds ({LOAD_SECONDS}) at most, and as many seconds more")
-    add("--seconds", type=float, default=5, help="of each measurement of --diagnose")
+    add("--seconds", type=float, default=5, help="of --diagnose, for each loader")
     add("--report", action="store_true", help="print the loader's report")
     add("--must-learn", action="store_true", help="exit with 1 unless every loader reaches the target, or a loss below the best constant prediction's")
     add("--progress", action="store_true", help="Lightning's progress bar")
@@ -513,28 +538,18 @@ def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     return parser
 
 
-def generated(folder: pathlib.Path, generate: Callable[[pathlib.Path], Any]) -> None:
-    """What `generate` writes, under another name until it is whole."""
-    print(f"generating data in {folder}", file=sys.stderr)
-    partial = folder.with_name(f"{folder.name}-partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    generate(partial)
-    partial.rename(folder)
+def budget(recipe: Recipe, folder: pathlib.Path) -> str:
+    """The loader's, for the data in the folder."""
+    return recipe.large if scale_of(folder, recipe.name) in ("bench", "full") else BUDGET
 
 
 def ready(recipe: Recipe, folder: pathlib.Path, scale: str | None) -> None:
     """Data of a scale in the folder: generated where there are none, refused where they are others."""
-    note = folder / ".scale"
     if not folder.exists():
         made = scale or "small"
-
-        def generate(partial: pathlib.Path) -> None:
-            recipe.generate(partial, made)
-            (partial / note.name).write_text(made)
-
-        generated(folder, generate)
+        generated(folder, lambda partial: recipe.generate(partial, made), f"{recipe.name} {made}")
         return
-    there = note.read_text() if note.exists() else None
+    there = scale_of(folder, recipe.name)
     if scale and there != scale:
         found = "a scale that is not known" if there is None else f"scale {there!r}"
         cure = "leave --scale out to train on what is there, or name another folder with --data"
@@ -553,10 +568,18 @@ def prepare(recipe: Recipe, argv: list[str] | None) -> tuple[argparse.Namespace,
         warnings.filterwarnings("ignore", module=module)
     folder = args.data or RECIPES / recipe.name / ("data" if args.scale in (None, "small") else f"data-{args.scale}")
     ready(recipe, folder, args.scale)
+    args.memory = args.memory or budget(recipe, folder)
     loaders = args.loaders or (["today"] if args.today else ["today", OURS] if args.both else [OURS])
     loaders = [args.alone] if args.alone else list(dict.fromkeys([*loaders, *[IN_ORDER] * args.order]))
     if (args.checkpoints or args.resume) and len(loaders) * args.seeds > 1:
         raise SystemExit("train.py: --checkpoints and --resume are of a single run: give one loader and one seed")
+    if args.resume and loaders != [OURS]:
+        raise SystemExit("train.py: --resume is of Forebay's loader: any other would begin its epoch anew")
+    if args.resume:
+        read_checkpoint(args.resume, recipe.name)
+    for path in filter(None, (args.json, args.picture)):
+        if not path.parent.is_dir():
+            raise SystemExit(f"train.py: {path}: there is no folder {path.parent}")
     if args.must_learn and (args.diagnose or args.no_network):
         raise SystemExit("train.py: --must-learn is of training, which --diagnose and --no-network do without")
     return args, folder, loaders
@@ -564,6 +587,13 @@ def prepare(recipe: Recipe, argv: list[str] | None) -> tuple[argparse.Namespace,
 
 def main(recipe: Recipe, argv: list[str] | None = None) -> list[Result] | list[Loading]:
     """The command: train, or only load, and say what came of it."""
+    try:
+        return _main(recipe, argv)
+    except (fb.Error, MisconfigurationException, OSError) as error:  # of data, options and files
+        raise SystemExit(f"train.py: {type(error).__name__}: {error}") from error
+
+
+def _main(recipe: Recipe, argv: list[str] | None) -> list[Result] | list[Loading]:
     from recipes import contest
 
     argv = sys.argv[1:] if argv is None else argv
@@ -580,17 +610,18 @@ def main(recipe: Recipe, argv: list[str] | None = None) -> list[Result] | list[L
         results = contest.race(
             lambda loader, seed: [program, *argv, "--alone", loader, "--seed", seed, "--seeds", 1], loaders, range(args.seed, args.seed + args.seeds)
         )
+    if not args.alone:
+        print(contest.table(results))
+        if not args.no_network:
+            print("\n" + "\n".join(contest.verdict(recipe, results)))
     if args.json:
         args.json.write_text(json.dumps([dataclasses.asdict(result) for result in results]))
-    if args.alone:
+    if args.alone or args.no_network:
         return results
-    print(contest.table(results))
-    if args.no_network:
-        return results
-    print("\n" + "\n".join(contest.verdict(recipe, results)))
     if args.picture or len(loaders) > 1:
         path = args.picture or folder / "loss.png"
-        contest.picture(recipe, results, path)
+        scale = scale_of(folder, recipe.name)
+        contest.picture(f"{recipe.name}, scale {scale}" if scale else recipe.name, results, path)
         print(f"picture: {path}")
     if args.must_learn and (nothing := contest.without_learning(recipe, results)):
         raise SystemExit(f"train.py: {recipe.name} has learnt nothing with {', '.join(nothing)}")

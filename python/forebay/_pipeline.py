@@ -8,7 +8,7 @@ import reprlib
 from collections.abc import Mapping
 from typing import Any
 
-from . import _forebay
+from . import _forebay, _hints
 from ._advice import advised
 from ._dataset import Dataset
 from ._forebay import printable
@@ -125,7 +125,10 @@ class Pipeline:
             self._samples[split] = PipelineMix(self, split)
         elif split not in self._samples:
             core, kind = self._core.samples(split)
-            self._samples[split] = PipelineSamples(self, split, core, kind)
+            samples = PipelineSamples(self, split, core, kind)
+            if not self._samples:  # what is said of one split is said of all
+                _hints.warn_of_samples(samples)
+            self._samples[split] = samples
         return self._samples[split]
 
     def _loader(self, samples: Any, outputs: Any, options: dict[str, Any], make: Any) -> Loader:

@@ -473,8 +473,9 @@ def windows(dataset: "Dataset", given: dict[str, Any]) -> Samples:
             raise TypeError(f"a column is named by a str, not {type(name).__name__}: {name!r}")
     options = {**options, **({} if by == "file" else _key(by)), **step_of(dataset, time, given["step"])}
     samples = _made(dataset, "windows", options, given)
-    for text in filter(None, [_hints.dropped(samples, options["drop_missing"]), *_hints.hardly_meant(samples)]):
+    if text := _hints.dropped(samples, options["drop_missing"]):
         warnings.warn(text, stacklevel=outside())
+    _hints.warn_of_samples(samples)
     return samples
 
 
@@ -518,6 +519,5 @@ def groups(dataset: "Dataset", given: dict[str, Any]) -> Samples:
     if table is not None:
         options["table"] = dataset._side_table(table)
     samples = _made(dataset, "groups", {**options, **_key(key), "file_by_position": file_by == "position"}, given)
-    for text in _hints.hardly_meant(samples):
-        warnings.warn(text, stacklevel=outside())
+    _hints.warn_of_samples(samples)
     return samples

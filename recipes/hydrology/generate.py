@@ -10,13 +10,17 @@ Streamflow follows the rain of the last weeks, by attributes of the basin, so th
 wrote the file, NaN where polars would have. Regions differ in order and number of their columns, and in one region days are missing.
 """
 
-import argparse
 import pathlib
+import sys
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from recipes import data
 
 REGIONS = ("north", "south", "coast")
 TARGET = "streamflow"
@@ -98,19 +102,13 @@ def generate(out, basins=12, years=(8.0, 10.0), forcings=6, attributes=8, seed=0
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out")
-    parser.add_argument("--scale", choices=SCALES, default="small")
-    parser.add_argument("--basins", type=int)
+    parser = data.command(__doc__, SCALES)
+    parser.add_argument("--basins", type=data.count)
     parser.add_argument("--years", type=float, nargs=2, metavar=("LEAST", "MOST"))
-    parser.add_argument("--forcings", type=int)
-    parser.add_argument("--attributes", type=int)
-    parser.add_argument("--seed", type=int, default=0)
-    args = vars(parser.parse_args())
-    out, scale = args.pop("out"), args.pop("scale")
-    sizes = SCALES[scale] | {name: value for name, value in args.items() if value is not None}
-    use = generate(out, **sizes)
-    print(f"{out}: {sizes['basins']:,} basins, {len(use):,} of them in gauges.txt, which train.py takes")
+    parser.add_argument("--forcings", type=data.count)
+    parser.add_argument("--attributes", type=data.count)
+    out, use = data.write("hydrology", parser, SCALES, generate)
+    print(f"{out}: {len(list(out.glob('series/*/*')))} basins, {len(use):,} of them in gauges.txt, which train.py takes")
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ RECIPE = training.Recipe(
     loaders={"today": today, "expert": experts},
     network=lambda folder, args: Network(*map(len, columns(folder))), predict=predict, loss=loss, truth=lambda batch: batch["y"],
     constant=training.of_mean, scores=scores, chance=0.0, target=0.5,
-    defaults=dict(batch_size=256, epochs=1, learning_rate=3e-3, points=4),
+    large="1GiB", defaults=dict(batch_size=256, epochs=1, learning_rate=3e-3, points=4),
 )  # fmt: skip
 
 if __name__ == "__main__":

@@ -10,11 +10,15 @@ The pairs of an event's p particles are the first p(p-1)/2 rows: (0,1), (0,2), â
 how heavy a jet is, so that there is something to learn.
 """
 
-import argparse
 import pathlib
+import sys
 
 import h5py
 import numpy as np
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from recipes import data
 
 LABELS = ("qcd", "hbb", "hcc", "hgg", "h4q", "hqql", "zqq", "wqq", "tbqq", "tbl")
 PAIR_FEATURES = ("ln_dr", "ln_kt", "ln_z", "ln_m2")
@@ -37,7 +41,7 @@ def pairs(pt, eta, phi):
     return np.stack([np.log(dr), np.log(low * dr), np.log(low / (pt[:, i] + pt[:, j])), np.log(m2)], -1)
 
 
-def events(rng, n, particles, features):
+def made(rng, n, particles, features):
     """(feature_matrix, adjacency_matrix, labels, n_particles)."""
     labels = rng.integers(0, len(LABELS), n)
     count = np.clip(rng.normal(particles * (0.4 + 0.04 * labels), particles / 6), 0, particles).astype(np.int32)
@@ -55,7 +59,7 @@ def events(rng, n, particles, features):
     return matrix, edges, labels, count
 
 
-def generate(out, files=3, events_a_file=700, particles=16, features=9, flat=False, chunk=100, seed=0):
+def generate(out, files=3, events=700, particles=16, features=9, flat=False, chunk=100, seed=0):
     """Write everything."""
     out = pathlib.Path(out)
     out.mkdir(parents=True, exist_ok=True)
@@ -72,29 +76,23 @@ def generate(out, files=3, events_a_file=700, particles=16, features=9, flat=Fal
             file.attrs.update(max_particles=particles, pad_max_pairs=n_pairs, label_order=list(LABELS))
             file.attrs["feature_names"] = [f"f{i}" for i in range(features)]
             for name, (shape, dtype) in shapes.items():
-                rows = min(chunk, events_a_file)
-                file.create_dataset(name, (events_a_file, *shape), dtype, chunks=(rows, *shape), compression="gzip", compression_opts=4)
-            for begin in range(0, events_a_file, chunk):  # a chunk's rows at a time: any size fits into memory
-                n = min(chunk, events_a_file - begin)
-                for name, values in zip(shapes, events(rng, n, particles, features)):
+                rows = min(chunk, events)
+                file.create_dataset(name, (events, *shape), dtype, chunks=(rows, *shape), compression="gzip", compression_opts=4)
+            for begin in range(0, events, chunk):  # a chunk's rows at a time: any size fits into memory
+                n = min(chunk, events - begin)
+                for name, values in zip(shapes, made(rng, n, particles, features)):
                     file[name][begin : begin + n] = values.reshape(n, *shapes[name][0])
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out")
-    parser.add_argument("--scale", choices=SCALES, default="small")
-    parser.add_argument("--files", type=int)
-    parser.add_argument("--events", type=int, help="a file")
-    parser.add_argument("--particles", type=int)
-    parser.add_argument("--features", type=int)
+    parser = data.command(__doc__, SCALES)
+    parser.add_argument("--files", type=data.count)
+    parser.add_argument("--events", type=data.count, help="a file")
+    parser.add_argument("--particles", type=data.count)
+    parser.add_argument("--features", type=data.count)
     parser.add_argument("--flat", action="store_true")
-    parser.add_argument("--chunk", type=int, help="rows")
-    parser.add_argument("--seed", type=int, default=0)
-    args = vars(parser.parse_args())
-    out, scale = args.pop("out"), args.pop("scale")
-    sizes = SCALES[scale] | {name: value for name, value in args.items() if value is not None}
-    generate(out, events_a_file=sizes.pop("events"), **sizes)
+    parser.add_argument("--chunk", type=data.count, help="rows")
+    out, _ = data.write("jets", parser, SCALES, generate)
     print(f"{out}: written")
 
 

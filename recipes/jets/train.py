@@ -54,6 +54,8 @@ def files(folder, split):
     """The files of a split: an eighth to validate with and an eighth to test with, one at least."""
     every = sorted(folder.glob("train_*.h5"), key=lambda path: int(path.stem.split("_")[1]))
     held = max(1, len(every) // 8)
+    if len(every) <= 2 * held:
+        raise SystemExit(f"{folder} has {len(every)} of train_*.h5: at least three are needed, to train, to validate and to test with")
     return {"train": every[: -2 * held], "val": every[-2 * held : -held], "test": every[-held:]}[split]
 
 
@@ -81,7 +83,7 @@ def network(folder, args):
 
 
 RECIPE = training.Recipe(
-    name="jets", generate=lambda folder, scale: generate.generate(folder, **_sizes(scale)), data=data,
+    name="jets", generate=lambda folder, scale: generate.generate(folder, **generate.SCALES[scale]), data=data,
     loaders={
         "today": today,
         "today-lru": lambda folder, args: today(folder, args, cached=True),
@@ -90,13 +92,8 @@ RECIPE = training.Recipe(
     },
     network=network, predict=logits, loss=loss, truth=lambda batch: nn.functional.one_hot(batch["labels"].long(), CLASSES), constant=training.of_classes,
     scores=lambda folder: evaluate.Scores(), chance=0.5, target=0.75,
-    equal_to=("today", "today-lru", "today-ram", "expert"), defaults=dict(batch_size=64, epochs=4, learning_rate=2e-3),
+    equal_to=("today", "today-lru", "today-ram", "expert"), large="6GiB", defaults=dict(batch_size=64, epochs=4, learning_rate=2e-3),
 )  # fmt: skip
-
-
-def _sizes(scale):
-    sizes = dict(generate.SCALES[scale])
-    return {"events_a_file": sizes.pop("events"), **sizes}
 
 
 if __name__ == "__main__":

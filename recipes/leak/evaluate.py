@@ -1,6 +1,6 @@
 """Recordings: probabilities are averaged over short segments, then the long ones vote: `python recipes/leak/evaluate.py CHECKPOINT`.
 
---way batches    16 recordings a batch
+--way batches    16 recordings a batch, or --batch-size
 --way packed     recordings packed to 4,096 segments a batch
 --way today      one recording at a time, as the owner's loop does it
 """
@@ -17,6 +17,7 @@ from recipes import evaluation, training
 from recipes.leak import baseline, generate, loader
 
 LEAK = 0
+RECORDINGS = 16  # a batch
 
 
 class Scores:
@@ -57,4 +58,4 @@ def today(folder, args):
 
 
 if __name__ == "__main__":
-    evaluation.main("leak", ways={"packed": packed, "today": today}, memory="32MiB")
+    evaluation.main("leak", ways={"packed": packed, "today": today}, memory="32MiB", batch_size=RECORDINGS)

@@ -8,12 +8,16 @@
 Recordings with a leak hum in a few bands, some too faintly to be found. val.h5 and test.h5 have a quarter as many recordings as train.h5.
 """
 
-import argparse
 import json
 import pathlib
+import sys
 
 import h5py
 import numpy as np
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from recipes import data
 
 LABELS = ("leak", "no_leak", "pump", "street")
 SCALES = {
@@ -50,18 +54,13 @@ def generate(out, files=60, long=7, short=3, mels=32, frames=1, dtype="float16",
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out")
-    parser.add_argument("--scale", choices=SCALES, default="small")
+    parser = data.command(__doc__, SCALES)
     for name in ("files", "long", "short", "mels", "frames"):
-        parser.add_argument(f"--{name}", type=int)
+        parser.add_argument(f"--{name}", type=data.count)
     parser.add_argument("--dtype", choices=("float16", "float32"), default="float16")
     parser.add_argument("--channel", action="store_true", help="an axis of length 1 before the mels")
     parser.add_argument("--gzip", action="store_true")
-    parser.add_argument("--seed", type=int, default=0)
-    args = vars(parser.parse_args())
-    out, scale = args.pop("out"), args.pop("scale")
-    generate(out, **SCALES[scale] | {name: value for name, value in args.items() if value is not None})
+    out, _ = data.write("leak", parser, SCALES, generate)
     print(f"{out}: written")
 
 

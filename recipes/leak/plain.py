@@ -25,13 +25,14 @@ def main(argv=None):
     add("--learning-rate", type=float, default=defaults["learning_rate"])
     add("--accumulate", type=training.count, default=1, help="batches a step of the optimizer")
     add("--half", action="store_true", help="bfloat16, or float16 with scaled gradients on a GPU")
-    add("--memory", default="512MiB", help="the loader's budget")
+    add("--memory", help="the loader's budget: by default as of train.py")
     add("--checkpoint", type=pathlib.Path, help="a file, written every --checkpoint-every steps and after each epoch; gone on from when it is there")
     add("--checkpoint-every", type=training.count, default=100)
     add("--seed", type=int, default=0)
     add("--device", type=torch.device, default="cuda" if torch.cuda.is_available() else "cpu")
     args = parser.parse_args(argv)
     training.ready(train.RECIPE, args.data, None)
+    args.memory = args.memory or training.budget(train.RECIPE, args.data)
 
     if args.checkpoint:
         args.checkpoint.parent.mkdir(parents=True, exist_ok=True)

@@ -31,12 +31,12 @@ class Network(nn.Module):
 
 def data(split, folder, args, **options):
     """Segments to train with; to validate and test with, whole recordings."""
-    options = {"memory": args.memory, "framework": "torch", **options}
+    options = {"memory": args.memory, "framework": "torch", "batch_size": args.batch_size if split == "train" else evaluate.RECORDINGS, **options}
     if split != "train":
         whole = loader.recordings(folder / f"{split}.h5")
-        return whole.loader(loader.recording_outputs(whole.dataset), batch_size=16, **options)
+        return whole.loader(loader.recording_outputs(whole.dataset), **options)
     segments = loader.segments(folder / "train.h5", leak=evaluate.LEAK, factor=FACTOR)
-    return segments.loader(loader.outputs(segments.dataset, augment=True), batch_size=args.batch_size, **options)
+    return segments.loader(loader.outputs(segments.dataset, augment=True), **options)
 
 
 def today(folder, args, in_memory=False):
@@ -83,7 +83,7 @@ RECIPE = training.Recipe(
     network=lambda folder, args: Network(), predict=lambda network, batch: network(segments_of(batch)), loss=loss,
     truth=lambda batch: nn.functional.one_hot(labels_of(batch), len(generate.LABELS)), constant=training.of_classes,
     scores=evaluate.Scores, chance=0.5, target=0.9,
-    equal_to=("today", "today-ram", "expert"), defaults=dict(batch_size=128, epochs=5, learning_rate=3e-3),
+    equal_to=("today", "today-ram", "expert"), large="1GiB", defaults=dict(batch_size=128, epochs=5, learning_rate=3e-3),
 )  # fmt: skip
 
 if __name__ == "__main__":

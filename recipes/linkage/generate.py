@@ -12,13 +12,17 @@ Every two-gram of a record sets ten bits of its filter, which a keyed hash finds
 a space, a hyphen, a quote, an accent or capitals in them; a few cities are missing.
 """
 
-import argparse
 import base64
 import hashlib
 import pathlib
+import sys
 
 import numpy as np
 import pandas as pd
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from recipes import data
 
 SCALES = {
     "small": dict(rows=4_000, bits=1024),
@@ -92,15 +96,10 @@ def generate_parts(out, rows=4_000, bits=1024, seed=0):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out")
-    parser.add_argument("--scale", choices=SCALES, default="small")
-    parser.add_argument("--rows", type=int)
-    parser.add_argument("--bits", type=int)
-    parser.add_argument("--seed", type=int, default=0)
-    args = vars(parser.parse_args())
-    out, scale = args.pop("out"), args.pop("scale")
-    table = generate_parts(out, **SCALES[scale] | {name: value for name, value in args.items() if value is not None})
+    parser = data.command(__doc__, SCALES)
+    parser.add_argument("--rows", type=data.count)
+    parser.add_argument("--bits", type=data.count)
+    out, table = data.write("linkage", parser, SCALES, generate_parts)
     print(f"{out}: {len(table):,} records to train with")
 
 

@@ -41,7 +41,7 @@ RECIPE = training.Recipe(
     network=lambda folder, args: nn.Sequential(nn.Linear(BITS, 512), nn.ReLU(), nn.Linear(512, GRAMS)),
     predict=lambda network, batch: network(batch[0]), loss=loss, truth=lambda batch: batch[1], constant=training.of_bits,
     scores=lambda folder: evaluate.Scores(), chance=0.0, target=0.8,
-    equal_to=("today", "today-tuned", "expert"), defaults=dict(batch_size=64, epochs=5, learning_rate=3e-3),
+    equal_to=("today", "today-tuned", "expert"), large="4GiB", defaults=dict(batch_size=64, epochs=5, learning_rate=3e-3),
 )  # fmt: skip
 
 if __name__ == "__main__":

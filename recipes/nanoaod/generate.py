@@ -8,12 +8,16 @@ Events of two processes: Z bosons with a pair of muons and few jets (dy), and pa
 and more missing energy, so that there is something to learn. Generated particles (GenPart) make up most of a file, as they do in real ones.
 """
 
-import argparse
 import pathlib
+import sys
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from recipes import data
 
 PROCESSES = ("dy", "tt")
 SCALES = {
@@ -37,7 +41,7 @@ def falling(rng, counts, mean, least):
     return pt[np.lexsort((-pt, of))].astype(np.float32)
 
 
-def events(rng, n, process, first):
+def made(rng, n, process, first):
     """A table of n events; `first` is the number of the first."""
     top = process == "tt"
     n_jet, n_muon, n_gen = rng.poisson(4.5 if top else 2.0, n), rng.poisson(1.1 if top else 2.0, n), rng.poisson(60, n)
@@ -71,33 +75,22 @@ def events(rng, n, process, first):
     return table.cast(pa.schema([field.with_nullable(False) for field in table.schema]))
 
 
-def generate(out, files=3, events_a_file=1_500, row_group=500, seed=0):
+def generate(out, files=3, events=1_500, row_group=500, seed=0):
     """Write everything."""
     for p, process in enumerate(PROCESSES):
         folder = pathlib.Path(out) / process
         folder.mkdir(parents=True, exist_ok=True)
         for f in range(files):
-            table = events(np.random.default_rng((seed, p, f)), events_a_file, process, first=1 + (p * files + f) * events_a_file)
+            table = made(np.random.default_rng((seed, p, f)), events, process, first=1 + (p * files + f) * events)
             pq.write_table(table, folder / f"nano_{f}.parquet", row_group_size=row_group, compression="zstd", use_dictionary=False)
 
 
-def sizes(scale):
-    """Arguments of generate() for a scale."""
-    of = dict(SCALES[scale])
-    return {"events_a_file": of.pop("events"), **of}
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out")
-    parser.add_argument("--scale", choices=SCALES, default="small")
-    parser.add_argument("--files", type=int, help="of each process")
-    parser.add_argument("--events", type=int, dest="events_a_file", help="a file")
-    parser.add_argument("--row-group", type=int, help="rows")
-    parser.add_argument("--seed", type=int, default=0)
-    args = vars(parser.parse_args())
-    out, scale = args.pop("out"), args.pop("scale")
-    generate(out, **sizes(scale) | {name: value for name, value in args.items() if value is not None})
+    parser = data.command(__doc__, SCALES)
+    parser.add_argument("--files", type=data.count, help="of each process")
+    parser.add_argument("--events", type=data.count, help="a file")
+    parser.add_argument("--row-group", type=data.count, help="rows")
+    out, _ = data.write("nanoaod", parser, SCALES, generate)
     print(f"{out}: written")
 
 

@@ -76,7 +76,7 @@ def loss(network, batch):
 
 
 RECIPE = training.Recipe(
-    name="nanoaod", generate=lambda folder, scale: generate.generate(folder, **generate.sizes(scale)), data=data, loaders={"today": today},
+    name="nanoaod", generate=lambda folder, scale: generate.generate(folder, **generate.SCALES[scale]), data=data, loaders={"today": today},
     network=lambda folder, args: Network(), predict=predict, loss=loss, truth=lambda batch: batch["label"][:, None].float(), constant=training.of_bits,
     scores=lambda folder: evaluate.Scores(), chance=0.5, target=0.9, defaults=dict(batch_size=64, epochs=4, learning_rate=3e-3),
 )  # fmt: skip

@@ -30,7 +30,7 @@ def scattered(folder, args, **options):
     return events.loader(outputs, **{**habits, "memory": least, **options})
 
 
-def diagnose(folder, args, batches, seconds):
+def diagnose(folder, args, batches, seconds, sizes=None):
     """The step of the recipe's training beside a loader."""
     torch.manual_seed(0)
     network = train.RECIPE.network(folder, args).train()
@@ -43,24 +43,26 @@ def diagnose(folder, args, batches, seconds):
         optimizer.step()
 
     with batches:
-        return fb.diagnose(step, batches, seconds, model=network, optimizer=optimizer)
+        return fb.diagnose(step, batches, seconds, model=network, optimizer=optimizer, batch_sizes=sizes)
 
 
 def main(argv=None):
     defaults = training.arguments(train.RECIPE).parse_args([])
     parser = argparse.ArgumentParser(description="Is loading the limit of the recipe 'neutrino'?")
     parser.add_argument("--data", type=pathlib.Path, help="folder of the data; by default recipes/neutrino/data-large, generated when it is not there")
-    parser.add_argument("--seconds", type=float, default=10, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=10, help="for each of the two loaders")
     parser.add_argument("--batch-size", type=training.count, default=defaults.batch_size)
-    parser.add_argument("--memory", default=defaults.memory, help="the loader's budget")
+    parser.add_argument("--batch-sizes", type=training.count, nargs="+", help="try the step with these, too: of the loader, not of those habits")
+    parser.add_argument("--memory", help="the loader's budget: by default as of train.py")
     parser.add_argument("--seed", type=int, default=0)
     args = argparse.Namespace(**{**vars(defaults), **vars(parser.parse_args(argv))})
     folder = args.data or pathlib.Path(__file__).parent / "data-large"
     if not folder.exists():
         training.generated(folder, lambda partial: generate.generate(partial, **LARGE))
+    args.memory = args.memory or training.budget(train.RECIPE, folder)
     found = {"the loader": train.data("train", folder, args, seed=args.seed), "the first loader's habits": scattered(folder, args)}
     for name, batches in found.items():
-        found[name] = diagnose(folder, args, batches, args.seconds)
+        found[name] = diagnose(folder, args, batches, args.seconds, args.batch_sizes if name == "the loader" else None)
         print(f"{name}\n{found[name]}\n")
     return found
 

@@ -11,11 +11,15 @@ and zenith say, and pulses marked auxiliary are noise, so that there is somethin
 number, from above in the first file to below in the last: an order that is not mixed across files trains worse.
 """
 
-import argparse
 import pathlib
+import sys
 
 import numpy as np
 import pandas as pd
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from recipes import data
 
 STRINGS, DOMS = 86, 60  # 5,160 sensors
 SCALES = {
@@ -81,18 +85,13 @@ def generate(out, files=4, events=200, longest=3_000, row_group=20_000, drift=0.
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out")
-    parser.add_argument("--scale", choices=SCALES, default="small")
-    parser.add_argument("--files", type=int)
-    parser.add_argument("--events", type=int, help="a file")
-    parser.add_argument("--longest", type=int, help="pulses of an event at most")
-    parser.add_argument("--row-group", type=int, help="rows")
+    parser = data.command(__doc__, SCALES)
+    parser.add_argument("--files", type=data.count)
+    parser.add_argument("--events", type=data.count, help="a file")
+    parser.add_argument("--longest", type=data.count, help="pulses of an event at most")
+    parser.add_argument("--row-group", type=data.count, help="rows")
     parser.add_argument("--drift", type=float, help="of the zenith from file to file, from 0 (none) to 1 (one direction a file)")
-    parser.add_argument("--seed", type=int, default=0)
-    args = vars(parser.parse_args())
-    out, scale = args.pop("out"), args.pop("scale")
-    table = generate(out, **SCALES[scale] | {name: value for name, value in args.items() if value is not None})
+    out, table = data.write("neutrino", parser, SCALES, generate)
     pulses = table["last_pulse_index"] - table["first_pulse_index"] + 1
     print(f"{out}: {len(table):,} events, {pulses.sum():,} pulses, median {pulses.median():.0f}, most {pulses.max():,}")
 

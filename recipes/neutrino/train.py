@@ -95,7 +95,7 @@ RECIPE = training.Recipe(
     network=lambda folder, args: Network(), predict=predict, loss=loss,
     truth=lambda batch: evaluate.direction(batch["targets"]), constant=lambda mean, square: 1 - mean.norm(), scores=lambda folder: evaluate.Scores(),
     chance=1.5708, target=0.4, equal_to=("today-random", "expert"),
-    defaults=dict(batch_size=128, epochs=2, learning_rate=2e-3),
+    large="4GiB", defaults=dict(batch_size=128, epochs=2, learning_rate=2e-3),
 )  # fmt: skip
 
 if __name__ == "__main__":

@@ -38,20 +38,25 @@ class FieldDataset(Dataset):
     def __len__(self):
         return len(self.index)
 
-    def _variable(self, file, name, start):
-        stored = file[name]
-        values = stored[start : start + self.length]
-        missing = values == stored.attrs["_FillValue"]
-        values = (values * stored.attrs["scale_factor"] + stored.attrs["add_offset"] - self.mean[name]) / self.std[name]
+    def _opened(self, path):
+        """The file, and of every variable what unpacks it."""
+        file = h5py.File(path)
+        return file, {name: [file[name].attrs[of] for of in ("_FillValue", "scale_factor", "add_offset")] for name in VARIABLES}
+
+    def _variable(self, file, unpack, name, start):
+        values, (fill, factor, offset) = file[name][start : start + self.length], unpack[name]
+        missing = values == fill
+        values = (values * factor + offset - self.mean[name]) / self.std[name]
         values[missing] = 0
         return values.astype(np.float32)
 
     def __getitem__(self, i):
         f, start = self.index[i]
         if f not in self.open:
-            self.open[f] = h5py.File(self.paths[f])
-        fields = np.stack([self._variable(self.open[f], name, start) for name in VARIABLES], 1)  # (length, variables, lat, lon)
-        time = int(self.open[f]["time"][start + self.input - 1])
+            self.open[f] = self._opened(self.paths[f])
+        file, unpack = self.open[f]
+        fields = np.stack([self._variable(file, unpack, name, start) for name in VARIABLES], 1)  # (length, variables, lat, lon)
+        time = int(file["time"][start + self.input - 1])
         return {"x": torch.from_numpy(fields[: self.input]), "y": torch.from_numpy(fields[self.input :, 0]), "time": time}
 
 

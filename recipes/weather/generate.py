@@ -9,11 +9,15 @@ Anomalies of temperature travel east, a cell every step, and fade, while new one
 to learn. A few values are missing.
 """
 
-import argparse
 import pathlib
+import sys
 
 import netCDF4
 import numpy as np
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from recipes import data
 
 VARIABLES = {"t2m": ("K", 280.0, 12.0), "u10": ("m s**-1", 4.0, 5.0), "v10": ("m s**-1", 0.0, 5.0)}
 HOURS = 6
@@ -68,15 +72,10 @@ def generate(out, years=3, steps=240, lat=16, lon=32, chunk=8, seed=0):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out")
-    parser.add_argument("--scale", choices=SCALES, default="small")
+    parser = data.command(__doc__, SCALES)
     for name, what in (("years", "files"), ("steps", "times a year"), ("lat", "rows"), ("lon", "columns"), ("chunk", "times a chunk")):
-        parser.add_argument(f"--{name}", type=int, help=what)
-    parser.add_argument("--seed", type=int, default=0)
-    args = vars(parser.parse_args())
-    out, scale = args.pop("out"), args.pop("scale")
-    generate(out, **SCALES[scale] | {name: value for name, value in args.items() if value is not None})
+        parser.add_argument(f"--{name}", type=data.count, help=what)
+    out, _ = data.write("weather", parser, SCALES, generate)
     print(f"{out}: written")
 
 

@@ -111,6 +111,19 @@ def test_plan_shows_the_steps_of_windows_and_what_covers_the_target(basins, env)
     assert "takes all" not in plain and run_json(["plan", basins / "b0.parquet"], env)["notes"] == []
 
 
+def test_plan_has_the_notes_of_a_mixtures_sources(basins, env):
+    def source(windows):
+        return f"{{data: b*.parquet, samples: {{windows: {windows}}}, outputs: {{x: a}}}}"
+
+    pipeline = basins / "m.yaml"
+    sources = f"{{west: {source('{input: 7}')}, east: {source('{input: 7}')}, south: {source('{input: 7, time: t}')}}}"
+    pipeline.write_text(f"mix: {{sources: {sources}}}\nloader: {{batch_size: 4}}\n")
+    notes = run_json(["plan", pipeline], env)["notes"]
+    assert [note.split("': ")[0] for note in notes] == ["source 'west", "source 'east"]
+    assert all("': windows do not look at 't': " in note for note in notes)
+    assert f"\n  note: {notes[0]}\n  note: {notes[1]}\n" in run(["plan", pipeline], env).stdout
+
+
 def test_plan_names_an_optional_output_that_is_left_out(basins, env):
     pq.write_table(pa.table({"a": [1.0, 2.0]}), basins / "b9.parquet")
     pipeline = basins / "o.yaml"

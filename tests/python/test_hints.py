@@ -229,6 +229,21 @@ def test_windows_that_do_not_look_at_the_times_that_there_are_are_said(parquet, 
     assert fb.open(parquet({"x": np.arange(5.0), "time": np.arange(5)}, "c.parquet")).windows(3).notes == []  # numbers may be anything
 
 
+def test_samples_of_a_pipeline_file_are_warned_of_once(parquet, tmp_path):
+    parquet({"x": np.arange(9.0), "day": np.arange("2001-01-01", "2001-01-10", dtype="datetime64[D]")}, "a.parquet")
+    source = "data: a.parquet, samples: {windows: {input: 2}}, outputs: {y: x}"
+    (tmp_path / "p.yaml").write_text("{" + source + ", splits: {train: 0.5, test: 0.5, by: samples}, loader: {batch_size: 2, split: train}}")
+    (tmp_path / "m.yaml").write_text("{mix: {sources: {a: {" + source + "}, b: {" + source + "}}}, loader: {batch_size: 2}}")
+    for name, times in {"p": 1, "m": 2}.items():
+        pipeline = fb.pipeline(tmp_path / f"{name}.yaml")
+        with pytest.warns(UserWarning, match="do not look at 'day'") as seen:
+            pipeline.loader().close()
+        assert len(seen) == times and all(one.filename == __file__ for one in seen)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            pipeline.loader(*["test"] * (name == "p")).close()
+
+
 def test_an_optional_output_that_one_file_lacks_is_said_with_the_file(regions, ds):
     said = "output 'y' is optional, and left out of all batches: column 'flow' is missing in 1 of 3 files, such as '.*b.parquet'; .*missing_columns"
     with pytest.warns(UserWarning, match=said):

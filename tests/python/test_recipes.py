@@ -116,6 +116,39 @@ def test_the_first_code_on_the_page_of_a_recipe_runs_as_it_stands(name, tmp_path
             assert len(next(iter(loader))) == len(loader.outputs)
 
 
+def test_hydrology_on_its_page_trains_with_a_lightning_trainer(tmp_path, monkeypatch):
+    lightning, torch = pytest.importorskip("lightning"), pytest.importorskip("torch")
+    train, generate = (importlib.import_module(f"recipes.hydrology.{module}") for module in ("train", "generate"))
+    generate.generate(tmp_path, basins=6, years=(7.5, 8.0), forcings=6, attributes=8)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(ROOT)
+    seen = []
+
+    class Model(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.network = train.Network(4, 3)
+
+        def training_step(self, batch, index):
+            seen.append(len(batch["y"]))
+            return train.loss(self.network, batch)
+
+        def validation_step(self, batch, index):
+            pass
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 1e-3)
+
+    page = [code for _, _, code, _ in blocks(ROOT / "recipes/hydrology/README.md")]
+    fits = next(code for code in page if "lightning.Trainer(" in code)
+    names = {"model": Model()}
+    exec(page[0].replace('"1000 files"', '"1 files"').replace("batch_size=512", "batch_size=64"), names)
+    names["train"].close()
+    exec(fits.replace('"1000 files"', '"1 files"').replace("batch_size=512", "batch_size=64").replace("max_epochs=10", f"max_epochs={len(names['ds'].files)}"), names)
+    names["data"].close()
+    assert sum(seen) == len(names["splits"]["train"])  # every basin once
+
+
 def test_hydrology_regions_on_its_page_come_in_equal_parts(made, monkeypatch):
     folder = made("hydrology")
     monkeypatch.chdir(folder)

@@ -10,11 +10,12 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from training_cases import ROOT
 
 NAMES = ("hydrology", "neutrino", "linkage", "jets", "leak", "nanoaod", "weather")
-training = importlib.import_module("recipes.training")
+training, data = (importlib.import_module(f"recipes.{name}") for name in ("training", "data"))
 
 
 def recipe_of(name):
@@ -119,6 +120,67 @@ def test_what_the_generator_writes_is_all_that_training_needs(name, tmp_path):
             assert training.size_of(next(iter(batches))) > 0
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_budget_goes_with_the_scale(name, tmp_path):
+    recipe = recipe_of(name)
+    budgets = {}
+    for scale in (None, *data.SCALES):
+        folder = tmp_path / str(scale)
+        folder.mkdir()
+        if scale:
+            (folder / data.NOTE).write_text(f"{name} {scale}")
+        budgets[scale] = training.budget(recipe, folder)
+        if scale == "bench":
+            assert training.prepare(recipe, ["--data", str(folder)])[0].memory == recipe.large
+            assert training.prepare(recipe, ["--data", str(folder), "--memory", "3MiB"])[0].memory == "3MiB"
+    assert budgets[None] == budgets["small"] == budgets["medium"] == training.BUDGET and budgets["bench"] == budgets["full"] == recipe.large
+    (tmp_path / "bench" / data.NOTE).write_text("another bench")
+    with pytest.raises(SystemExit, match="data of the recipe 'another'"):
+        training.prepare(recipe, ["--data", str(tmp_path / "bench")])
+
+
+def test_a_generator_writes_all_or_nothing_and_over_nothing(tmp_path):
+    program = [sys.executable, str(ROOT / "recipes/leak/generate.py")]
+    done = subprocess.run([*program, str(tmp_path / "new" / "data")], capture_output=True, text=True)
+    assert done.returncode == 0 and data.scale_of(tmp_path / "new" / "data", "leak") == "small", done.stderr
+    again = subprocess.run([*program, str(tmp_path / "new" / "data")], capture_output=True, text=True)
+    assert again.returncode == 2 and "is there already: delete it, or name another folder" in again.stderr
+    (tmp_path / "empty").mkdir()
+    assert subprocess.run([*program, str(tmp_path / "empty"), "--files", "20"], capture_output=True).returncode == 0
+    assert data.scale_of(tmp_path / "empty", "leak") is None  # of a size of its own
+    (tmp_path / "a file").write_text("")
+    assert subprocess.run([*program, str(tmp_path / "a file")], capture_output=True).returncode == 2
+
+    def interrupted(folder):
+        folder.mkdir()
+        (folder / "train.h5").write_text("a part")
+        raise KeyboardInterrupt
+
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(KeyboardInterrupt):
+        data.generated(tmp_path / "data", interrupted)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_what_cannot_be_gone_on_from_is_said_before_anything_runs(recipe, tmp_path):
+    def asked(*arguments):
+        with pytest.raises(SystemExit) as said:
+            training.prepare(recipe, ["--data", str(tmp_path), *arguments])
+        return str(said.value)
+
+    kept = tmp_path / "end.ckpt"
+    assert "is not there: train.py --checkpoints" in asked("--resume", str(kept))
+    kept.write_bytes(b"")
+    assert "is no checkpoint" in asked("--resume", str(kept))
+    torch.save({"recipe": {"name": "another"}, "state_dict": {}}, kept)
+    assert "is of the recipe 'another'" in asked("--resume", str(kept))
+    torch.save({"recipe": {"name": recipe.name}, "state_dict": {}}, kept)
+    assert "any other would begin its epoch anew" in asked("--resume", str(kept), "--today")
+    assert training.prepare(recipe, ["--data", str(tmp_path), "--resume", str(kept)])[0].resume == str(kept)
+    for option in ("--json", "--picture"):
+        assert "there is no folder" in asked(option, str(tmp_path / "missing" / "file"))
+
+
 def commands(name):
     """The arguments of every train.py that the pages of recipes/ name for a recipe."""
     for path in sorted((ROOT / "recipes").rglob("*.md")):
@@ -202,15 +264,38 @@ def test_forebay_runs_with_a_tenth_of_another_loaders_memory(bench, monkeypatch)
 
 def test_a_tenth_that_is_refused_is_said(bench, monkeypatch):
     def main(recipe, arguments):
-        raise SystemExit("run 1 of 3\nneeds 70 MiB")
+        raise SystemExit(f"run 1 of 3\ntrain.py: {error}")
 
+    error = "BudgetError: needs 70 MiB"
     monkeypatch.setattr(training, "main", main)
     theirs = [training.Loading("today-lru", 0, 1.0, 10, 1.0, 10, [0.1], 1.0, 600 << 20)]
     found, words = bench.of_a_tenth(bench.recipe_of("jets"), [], "", theirs)
-    assert found == [] and words == "With a budget of 60MiB, a tenth of what today-lru takes, Forebay did not run: needs 70 MiB"
+    assert found == [] and words == "With a budget of 60MiB, a tenth of what today-lru takes, Forebay did not run: train.py: BudgetError: needs 70 MiB"
+    error = "OSError: No space left on device"
+    with pytest.raises(SystemExit, match="No space"):
+        bench.of_a_tenth(bench.recipe_of("jets"), [], "", theirs)
 
 
-def test_options_of_forebays_loader_are_set(recipe, tmp_path):
+def test_a_recipe_that_fails_does_not_end_the_benchmark(bench, monkeypatch, capsys):
+    def section(name, scale, more):
+        if name == "jets":
+            raise SystemExit("jets with the loader 'today' ended with status 1")
+        return [name]
+
+    kept = []
+    monkeypatch.setattr(bench, "section", section)
+    monkeypatch.setattr(bench, "keep", lambda sections: kept.extend(sections))
+    monkeypatch.setattr(sys, "argv", ["bench.py", "linkage", "jets", "leak"])
+    with pytest.raises(SystemExit, match="not measured to the end: jets"):
+        bench.main()
+    assert kept == ["linkage", "leak"] and "ended with status 1" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["bench.py", "leak", "--diagnose"])
+    with pytest.raises(SystemExit):
+        bench.main()
+    assert "--diagnose: this command has that of its own" in capsys.readouterr().err
+
+
+def test_options_of_forebays_loader_are_set(recipe, tmp_path, capsys):
     asked = {}
     noted = dataclasses.replace(recipe, data=lambda part, folder, args, **options: asked.update(options), loaders={"today": lambda folder, args: "theirs"})
     args = training.arguments(noted).parse_args(["--device", "cpu", "--seed", "3", "--set", "streams=2", "io=mmap", "x=true", "y=0.5"])
@@ -219,6 +304,9 @@ def test_options_of_forebays_loader_are_set(recipe, tmp_path):
     assert training.make(noted, tmp_path, args, "today") == "theirs"
     with pytest.raises(SystemExit):
         training.arguments(noted).parse_args(["--set", "streams"])
+    with pytest.raises(SystemExit):
+        training.arguments(noted).parse_args(["--set", "memory=1GiB"])
+    assert "memory is said by --memory" in capsys.readouterr().err
 
 
 def test_results_of_loaders_alone_stand_beside_those_of_training(bench, tmp_path, monkeypatch):
@@ -266,8 +354,12 @@ def test_the_pages_of_the_recipes_have_the_figures_of_the_results(bench, tmp_pat
     for name, page in of.items():
         (tmp_path / "recipes" / name).mkdir()
         (tmp_path / "recipes" / name / "README.md").write_text(page.read_text())
+    speed = (bench.ROOT / "docs/speed.md").read_text()
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/speed.md").write_text(speed)
     monkeypatch.setattr(bench, "ROOT", tmp_path)
     bench.keep({})
+    assert speed.count("| forebay |") == 5 and (tmp_path / "docs/speed.md").read_text() == speed
     assert sorted(of) == sorted(NAMES) and (tmp_path / "recipes/results.md").read_text() == results
     (tmp_path / "recipes/jets/README.md").write_text("a page without a place")
     with pytest.raises(SystemExit, match="no place for results in .*jets/README.md"):

@@ -13,7 +13,7 @@ SIZES = {
     "hydrology": dict(basins=8, years=(7.5, 8.0), forcings=4, attributes=4),
     "neutrino": dict(files=5, events=40, longest=200, row_group=2_000),
     "linkage": dict(rows=400, bits=1024),
-    "jets": dict(files=4, events_a_file=100, particles=8, features=9, chunk=30),
+    "jets": dict(files=4, events=100, particles=8, features=9, chunk=30),
     "leak": dict(files=150, long=3, short=2),
 }
 NAMES = {"jets": ("node_features", "edge_features", "labels", "n_particles"), "leak": ("mel", "label")}  # of those whose samples have no name of their own

@@ -27,7 +27,7 @@ CASES = {
     "hydrology": Case(dict(basins=5, years=(7.0, 7.5), forcings=2, attributes=4), ("--epochs", "2", "--batch-size", "64", "--batches", "16"), 0.9, 0.1),
     "neutrino": Case(dict(files=4, events=180, longest=150, row_group=20_000, drift=0.9), ("--epochs", "3", "--batch-size", "16"), 0.5, 0.8),
     "linkage": Case(dict(rows=1_500, bits=1024), ("--epochs", "6", "--batch-size", "32"), 0.6, 0.5),
-    "jets": Case(dict(files=4, events_a_file=384, particles=16, features=9, chunk=128), ("--epochs", "4", "--batch-size", "24"), 0.97, 0.65),
+    "jets": Case(dict(files=4, events=384, particles=16, features=9, chunk=128), ("--epochs", "4", "--batch-size", "24"), 0.97, 0.65),
     "leak": Case(dict(files=96, long=5, short=3), ("--epochs", "3", "--batch-size", "64"), 0.9, 0.75),
 }
 

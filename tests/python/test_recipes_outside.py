@@ -42,7 +42,7 @@ def kind(schema, name):
 @pytest.fixture(scope="module")
 def nano(tmp_path_factory):
     module = importlib.import_module("recipes.nanoaod.generate")
-    folder = generated(tmp_path_factory, "nanoaod", module, files=2, events_a_file=300, row_group=70)
+    folder = generated(tmp_path_factory, "nanoaod", module, files=2, events=300, row_group=70)
     return {process: sorted((folder / process).glob("*.parquet")) for process in ("dy", "tt")}
 
 

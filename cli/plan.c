@@ -241,10 +241,8 @@ static void print_outputs(const plan *found)
     cli_table_print(&table, stdout);
     cli_table_fini(&table);
     cli_text_free(&text);
-    size_t i;
-    json_t *note;
-    json_array_foreach(found->notes, i, note)
-        printf("%s  note: %s\n", i ? "" : "\n", json_string_value(note));
+    for (size_t i = 0; i < json_array_size(found->notes); i++)
+        printf("%s  note: %s\n", i ? "" : "\n", json_string_value(json_array_get(found->notes, i)));
 }
 
 static void print_batch(const plan *found)

@@ -32,6 +32,19 @@ def test_neutrino_packed_events_are_the_reference(made, some_events, selected):
         check_packed(samples, ref, loader)
 
 
+def test_blocks_without_a_chosen_event_are_not_read(made):
+    recipe_loader, _ = recipe("neutrino")
+    folder = made("neutrino")
+    meta = pd.read_parquet(folder / "train_meta.parquet")
+    of_one_file = meta["event_id"][meta["batch_id"] == meta["batch_id"].iloc[-1]].to_numpy()
+    read = {}
+    for name, ids in {"all": None, "some": of_one_file[::10]}.items():
+        with recipe_loader.samples(folder, ids).loader(recipe_loader.packed(folder), batch_size=64, framework="numpy") as loader:
+            assert sum(len(batch["event_ids"]) for batch in loader) == (len(meta) if ids is None else len(ids))
+            read[name] = loader.report().blocks_read
+    assert 0 < read["some"] <= read["all"] // 2
+
+
 def check_packed(samples, ref, loader):
     seen = []
     for batch in loader:

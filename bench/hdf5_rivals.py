@@ -15,6 +15,7 @@ ram_loader     a DataLoader over the array in memory, one row per item (--worker
 """
 import argparse
 import json
+import multiprocessing
 import os
 import time
 from collections import OrderedDict
@@ -288,7 +289,9 @@ def main():
     except Missing as missing:
         result = {"skipped": str(missing)}
     print(json.dumps(result), flush=True)
-    os._exit(0)  # worker processes are not waited for
+    for worker in multiprocessing.active_children():  # one that is reading what this process wrote would wait for ever
+        worker.kill()
+    os._exit(0)
 
 
 if __name__ == "__main__":

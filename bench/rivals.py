@@ -23,6 +23,7 @@ import argparse
 import collections
 import importlib
 import json
+import multiprocessing
 import os
 import sys
 import time
@@ -548,7 +549,9 @@ def main():
         result = {"skipped": str(missing)}
     print(json.dumps(result), flush=True)
     sys.stderr.flush()
-    os._exit(0)  # worker processes and other libraries' threads are not waited for
+    for worker in multiprocessing.active_children():  # one that is reading what this process wrote would wait for ever
+        worker.kill()
+    os._exit(0)  # other libraries' threads are not waited for
 
 
 if __name__ == "__main__":

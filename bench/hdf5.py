@@ -1,4 +1,5 @@
 """HDF5 questions of bench/README.md: run by run.py under the names hdf5, hdf5_plain, hdf5_cells, hdf5_index."""
+import json
 import mmap
 import os
 import subprocess

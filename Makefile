@@ -219,7 +219,7 @@ fmt-check: $(VENV)/.stamp-venv ## What fmt would change, as errors
 	@$(VENV)/bin/clang-format --dry-run -Werror $(C_FILES)
 
 lint: build fmt-check ## Formatting, layers, docs, a build with warnings as errors (gcc; clang where there is one)
-	@$(PY) tools/check_layers.py && $(PY) tools/check_docs.py
+	@$(PY) tools/check_layers.py && $(PY) tools/check_docs.py && $(PY) -m ruff check --quiet
 	@for cc in gcc clang; do command -v $$cc >/dev/null || continue; \
 	    CC=$$cc $(CONFIGURE) -B build-werror-$$cc -DFBY_WERROR=ON -DFBY_BUILD_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(PY)) >/dev/null && cmake --build build-werror-$$cc -j $(JOBS) || exit 1; done
 

@@ -286,8 +286,6 @@ class GroupedMoments(Mapping[Key, Moments]):
         KeyError, TypeError
             For a key that was not fitted, or is of another type.
         """
-        import numpy
-
         names = (columns,) if isinstance(columns, str) else tuple(columns)
         table = self._table(names)
         rows = table.values[[table.row(key) for key in self._keys_of(keys)]].reshape(-1, 2 * len(names))

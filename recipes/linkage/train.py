@@ -3,7 +3,6 @@
 import pathlib
 import sys
 
-import torch
 from torch import nn
 
 if __package__ in (None, ""):

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from typing import Any
 
 try:
-    import torch as _torch  # noqa: F401 (is it there?)
     import torch.utils.data as _data
 except ImportError as _error:
     raise ImportError(f"forebay.torch needs PyTorch: {_error}. Install torch, or use ds.rows().loader(…), which gives NumPy arrays without it") from _error

@@ -52,7 +52,7 @@ def machine():
     except OSError:
         pass
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{len(os.sched_getaffinity(0))} cores of {model}, {memory_gib:.0f} GiB, Linux {platform.release()}"
+    return f"{len(os.sched_getaffinity(0))} cores of {model}, {memory_gib:.0f} GiB, Linux {platform.release().partition('-')[0]}"
 
 
 MEASURED = ("src", "include", "python", "helper", "cmake", "CMakeLists.txt", "bench", "recipes", ":!bench/results", ":!*.md")

@@ -147,9 +147,8 @@ def arguments_of(name: str, scale: str, more: list[str]) -> list[str]:
 def heading(name: str, folder: pathlib.Path, arguments: list[str], before: str) -> str:
     """The command, its data, when and where it ran."""
     bytes_of = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    where = re.sub(r"(Linux [0-9.]+).*", r"\1", machine())
     return (
-        f"`python recipes/{name}/train.py {' '.join(arguments)}`, {bytes_of / 1e6:,.0f} MB of data. {datetime.date.today()}, commit {commit()}, {where}; "
+        f"`python recipes/{name}/train.py {' '.join(arguments)}`, {bytes_of / 1e6:,.0f} MB of data. {datetime.date.today()}, commit {commit()}, {machine()}; "
         f"load average (5 minutes) {before} before, {load_average()} after."
     )
 

@@ -5,6 +5,7 @@ Side by side means interleaved: A B C A B C, never all runs of A before B.
 """
 import csv
 import datetime
+import functools
 import json
 import os
 import platform
@@ -58,6 +59,7 @@ def machine():
 MEASURED = ("src", "include", "python", "helper", "cmake", "CMakeLists.txt", "bench", "recipes", ":!bench/results", ":!*.md")
 
 
+@functools.cache  # what was there when measuring began
 def commit():
     """The commit measured, with "+" when the library or what measures it differs from it."""
     try:

@@ -63,7 +63,7 @@ def results_page():
     parts = ["# Results\n\nWritten by `bench/report.py` from the CSV files beside it; `make bench` measures again. What each question means, its "
              "ceiling and the method: [bench/README.md](../README.md)."]
     if machine.exists():
-        parts.append(f"Machine: {machine.read_text().strip()}; tables of other days are of virtual machines of the same kind.")
+        parts.append(f"Machine of the last run: {machine.read_text().strip()}.")
     for name, title in TITLES.items():
         rows = read(name)
         if rows:

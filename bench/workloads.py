@@ -27,7 +27,6 @@ SIZES = {
     "leak": ["leak", "--scale", "bench"],
     "leak_gzip": ["leak", "--scale", "bench", "--gzip"],
 }
-FORCINGS = ["prcp", "tmin", "tmax", "srad", "vp", "pet", "swe", "wind_u", "wind_v", "soil_1", "soil_2", "soil_3", "soil_4", "press", "dew"]
 WINDOW, PAST = 372, 365
 
 
@@ -41,6 +40,7 @@ def data(name):
 def hydrology(folder, cached):
     """Windows without what the recipe does to their values: the way from blocks to batches alone."""
     import forebay as fb
+    from recipes.hydrology.generate import NAMES as FORCINGS
 
     ds = fb.open(sorted(str(p) for p in Path(folder, "series").glob("*/*.parquet")))
     windows = ds.windows(PAST, WINDOW - PAST, time="date", step=np.timedelta64(1, "D"), drop_missing=["streamflow", *FORCINGS])
@@ -100,23 +100,31 @@ def main():
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--cached", action="store_true", help="hydrology: all data fit into the budget")
     o = parser.parse_args()
+    if o.cached and o.name != "hydrology":
+        parser.error("--cached is of hydrology")
+    import torch  # noqa: F401  before anything is measured, as a training has it
+
+    import forebay  # noqa: F401
+
     whole = o.name == "linkage"  # epochs: construction is part of them
     warm = time.perf_counter() + (0 if whole else max(1.0, o.seconds / 2))
     gc.collect()  # what torch's import left would be collected (0.1 s) in whichever run happens to reach the collector's threshold
-    n, begin, loader, over = 0, time.perf_counter(), None, False
+    n, begin, loader, over, warmed = 0, time.perf_counter(), None, False, whole
     while not over:
         if loader is None or o.name in OPENED_ANEW:
             loader = LOADERS[o.name](o.folder, o.cached)
         for batch in loader:
             now = time.perf_counter()
             if now < warm:
-                begin, n = now, 0
+                begin, n, warmed = now, 0, True
                 continue
             n += samples_of(batch)
             if not whole and now - begin > o.seconds:
                 over = True
                 break
         over = over or whole and time.perf_counter() - begin > o.seconds
+    if not warmed:
+        raise SystemExit(f"workloads.py: {o.name} took longer than its warm-up to begin: give it more --seconds")
     out, r = {"samples_per_s": n / (time.perf_counter() - begin)}, loader.report()
     print(json.dumps(out | {"bytes_read": r.bytes_read, "bytes_decoded": r.bytes_decoded, "epochs": r.epochs_begun}))
 

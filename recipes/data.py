@@ -24,8 +24,10 @@ def count(text: str) -> int:
 def generated(folder: pathlib.Path, generate: Callable[[pathlib.Path], Any], note: str = "") -> Any:
     """What `generate` writes, under another name until it is whole; gives what it returned."""
     print(f"generating data in {folder}", file=sys.stderr)
-    partial = folder.with_name(f"{folder.name}-partial-{os.getpid()}")
+    folder = folder.absolute()
+    partial = folder.with_name(f".{folder.name}-partial")
     partial.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(partial, ignore_errors=True)  # of one that was killed
     try:
         made = generate(partial)
         if note:
@@ -60,7 +62,7 @@ def write(name: str, parser: argparse.ArgumentParser, scales: Mapping[str, Mappi
     args = vars(parser.parse_args())
     out, scale = args.pop("out"), args.pop("scale")
     sizes = {key: value for key, value in args.items() if value is not None}
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+    if os.path.lexists(out) and (not out.is_dir() or out.is_symlink() or out.is_mount() or any(out.iterdir())):
         parser.error(f"{out} is there already: delete it, or name another folder")
     as_it_is = all(value == parser.get_default(key) for key, value in sizes.items())
     try:

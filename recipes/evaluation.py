@@ -69,12 +69,18 @@ def main(
 ) -> training.Evaluation:
     """The command of a recipe. `ways` are other loaders of the same validation data: the scores do not depend on the one that is taken. `memory`
     and `batch_size`: unless the command names others, by default those of training."""
+    with training.said_by("evaluate.py"):
+        return _main(name, argv, ways or {}, memory, batch_size)
+
+
+def _main(name: str, argv: list[str] | None, ways: Mapping[str, Callable], memory: str | None, batch_size: int | None) -> training.Evaluation:
     recipe = importlib.import_module(f"recipes.{name}.train").RECIPE
-    def batches(folder: pathlib.Path, args: argparse.Namespace) -> fb.Loader:
-        own = {"batch_size": args.batch_size} if batch_size else {}  # what it evaluates are not the samples that it trains with
+
+    def in_order(folder: pathlib.Path, args: argparse.Namespace) -> fb.Loader:
+        own = {"batch_size": args.batch_size} if batch_size else {}  # of what is not the samples that it trains with
         return recipe.data(args.split, folder, args, shuffle=False, **own)
 
-    ways = {"batches": batches, **(ways or {})}
+    ways = {"batches": in_order, **ways}
     defaults = training.arguments(recipe).parse_args([])
     parser = argparse.ArgumentParser(description=f"Evaluate a checkpoint of the recipe {name!r} on its validation or test data.")
     parser.add_argument("checkpoint", help="what train.py --checkpoints FOLDER kept: FOLDER/end.ckpt")

@@ -13,6 +13,7 @@ precision, accumulation, compile, checkpoints, and resuming in the middle of an 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -20,7 +21,6 @@ import json
 import logging
 import math
 import pathlib
-import pickle
 import sys
 import time
 import warnings
@@ -43,7 +43,7 @@ OURS, IN_ORDER = "forebay", "forebay-in-order"
 RECIPES = pathlib.Path(__file__).parent
 LOAD_SECONDS = 5
 BUDGET = "512MiB"  # of a loader of small and medium data
-IMPLIED = {"memory": "--memory", "seed": "--seed", "batch_size": "--batch-size", "shuffle": "--order"}  # what --set is not for
+IMPLIED = {"memory": "--memory", "seed": "--seed", "batch_size": "--batch-size", "shuffle": "--loaders forebay-in-order", "device": "--device"}  # not by --set
 
 
 @dataclasses.dataclass(frozen=True)
@@ -329,9 +329,9 @@ def read_checkpoint(path: str | pathlib.Path, name: str) -> dict[str, Any]:
     """What train.py --checkpoints of this recipe kept."""
     try:
         kept = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise SystemExit(f"{path} is not there: train.py --checkpoints FOLDER keeps FOLDER/end.ckpt") from None
-    except (EOFError, RuntimeError, ValueError, pickle.UnpicklingError) as error:
+    except (FileNotFoundError, IsADirectoryError):
+        raise SystemExit(f"{path} is no file: train.py --checkpoints FOLDER keeps FOLDER/end.ckpt") from None
+    except Exception as error:  # whatever the unpickler makes of a file that is none of its own
         raise SystemExit(f"{path} is no checkpoint, or not whole") from error
     if not isinstance(kept, dict) or "state_dict" not in kept:
         raise SystemExit(f"{path} is not of train.py --checkpoints FOLDER, which keeps FOLDER/end.ckpt")
@@ -354,7 +354,12 @@ def make(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader:
     if loader not in (OURS, IN_ORDER):
         return recipe.loaders[loader](folder, args)
     order = {"seed": args.seed} if loader == OURS else {"shuffle": False}
-    return recipe.data("train", folder, args, **order, **on_device(args), **dict(args.set))
+    try:
+        return recipe.data("train", folder, args, **order, **on_device(args), **dict(args.set))
+    except TypeError as error:
+        if not args.set:
+            raise
+        raise SystemExit(f"train.py: --set {' '.join(name for name, _ in args.set)}: {error}") from error
 
 
 def trainer_of(args: argparse.Namespace, **options: Any) -> lightning.Trainer:
@@ -422,7 +427,7 @@ def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: 
 def taken(batches: Iterator[Any], seconds: float, use: Callable[[Any], Any], together: int = 1) -> tuple[int, list[float]]:
     """Take batches until there are no more or the time is up: the samples, and what every next() took.
 
-    `together`: so many are made side by side. All of them count that the time was for: where a batch takes seconds, one of two would be half of what was made.
+    `together`: so many are made side by side, one by each worker. A round is finished: where a batch takes seconds, one of two would be half of what was made.
     """
     samples, nexts, end = 0, [], time.perf_counter() + seconds
     while ((began := time.perf_counter()) < end or len(nexts) % together) and (batch := next(batches, None)) is not None:
@@ -494,7 +499,7 @@ def setting(text: str) -> tuple[str, Any]:
 
 def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     """What every train.py takes."""
-    parser = argparse.ArgumentParser(description=f"Train the recipe {recipe.name!r}.")
+    parser = argparse.ArgumentParser(description=f"Train the recipe {recipe.name!r}.", allow_abbrev=False)
     add, defaults = parser.add_argument, {"batch_size": 256, "epochs": 2, "learning_rate": 1e-3, "points": 8, **recipe.defaults}
     add("--data", type=pathlib.Path, help="folder of the data, generated when it is not there; by default recipes/<name>/data, data-<scale> of other scales")
     add("--scale", choices=SCALES, help="of the data: small where they are generated; data of another scale are refused")
@@ -566,31 +571,39 @@ def prepare(recipe: Recipe, argv: list[str] | None) -> tuple[argparse.Namespace,
         logging.getLogger(name).setLevel(logging.ERROR)
     for module in ("lightning", "torch"):
         warnings.filterwarnings("ignore", module=module)
-    folder = args.data or RECIPES / recipe.name / ("data" if args.scale in (None, "small") else f"data-{args.scale}")
-    ready(recipe, folder, args.scale)
-    args.memory = args.memory or budget(recipe, folder)
     loaders = args.loaders or (["today"] if args.today else ["today", OURS] if args.both else [OURS])
     loaders = [args.alone] if args.alone else list(dict.fromkeys([*loaders, *[IN_ORDER] * args.order]))
-    if (args.checkpoints or args.resume) and len(loaders) * args.seeds > 1:
-        raise SystemExit("train.py: --checkpoints and --resume are of a single run: give one loader and one seed")
-    if args.resume and loaders != [OURS]:
+    without = args.diagnose or args.no_network
+    if (args.checkpoints or args.resume) and (len(loaders) * args.seeds > 1 or without):
+        raise SystemExit("train.py: --checkpoints and --resume are of a single run that trains: give one loader and one seed")
+    if args.must_learn and without:
+        raise SystemExit("train.py: --must-learn is of training, which --diagnose and --no-network do without")
+    if args.resume and loaders[0] not in (OURS, IN_ORDER):
         raise SystemExit("train.py: --resume is of Forebay's loader: any other would begin its epoch anew")
     if args.resume:
         read_checkpoint(args.resume, recipe.name)
     for path in filter(None, (args.json, args.picture)):
         if not path.parent.is_dir():
             raise SystemExit(f"train.py: {path}: there is no folder {path.parent}")
-    if args.must_learn and (args.diagnose or args.no_network):
-        raise SystemExit("train.py: --must-learn is of training, which --diagnose and --no-network do without")
+    folder = args.data or RECIPES / recipe.name / ("data" if args.scale in (None, "small") else f"data-{args.scale}")
+    ready(recipe, folder, args.scale)
+    args.memory = args.memory or budget(recipe, folder)
     return args, folder, loaders
 
 
 def main(recipe: Recipe, argv: list[str] | None = None) -> list[Result] | list[Loading]:
     """The command: train, or only load, and say what came of it."""
-    try:
+    with said_by("train.py"):
         return _main(recipe, argv)
-    except (fb.Error, MisconfigurationException, OSError) as error:  # of data, options and files
-        raise SystemExit(f"train.py: {type(error).__name__}: {error}") from error
+
+
+@contextlib.contextmanager
+def said_by(program: str) -> Iterator[None]:
+    """What data, options and files are refused for, as a command says it."""
+    try:
+        yield
+    except (fb.Error, MisconfigurationException, OSError) as error:
+        raise SystemExit(f"{program}: {type(error).__name__}: {error}") from error
 
 
 def _main(recipe: Recipe, argv: list[str] | None) -> list[Result] | list[Loading]:

@@ -41,11 +41,11 @@ def dropped(samples: "Samples", names: tuple[str, ...]) -> str | None:
 _UNMEANT = "do not lie together", "rise by chance", "do not look at"
 
 
-def warn_of_samples(samples: "Samples") -> None:
+def warn_of_samples(samples: "Samples", of: str = "") -> None:
     """That rows with one key do not lie together, that only chance put the rows of a window in this order, or that windows may go over gaps in time."""
     for note in samples.notes:
         if any(words in note for words in _UNMEANT):
-            warnings.warn(note, stacklevel=outside())
+            warnings.warn(f"{of}{note}", stacklevel=outside())
 
 
 def cut_short(core: Any, epoch: int) -> str | None:

@@ -116,6 +116,10 @@ class Pipeline:
     def _section(self) -> dict[str, Any]:
         return self._core.tree().get("loader") or {}
 
+    def _prefix(self) -> str:
+        """Of what is said of its samples."""
+        return ""
+
     def _chosen(self, split: str | None) -> "PipelineSamples | PipelineMix":
         """Samples of the split that is named, or that is meant when none is."""
         return self._of(self._core.choose_split(split))
@@ -127,7 +131,7 @@ class Pipeline:
             core, kind = self._core.samples(split)
             samples = PipelineSamples(self, split, core, kind)
             if not self._samples:  # what is said of one split is said of all
-                _hints.warn_of_samples(samples)
+                _hints.warn_of_samples(samples, self._prefix())
             self._samples[split] = samples
         return self._samples[split]
 
@@ -153,6 +157,9 @@ class _PipelineSource(Pipeline):
 
     def _section(self) -> dict[str, Any]:
         return self._mixture._section()
+
+    def _prefix(self) -> str:
+        return f"source {self._name!r}: "
 
     def __repr__(self) -> str:
         return printable(f"<source {self._name!r} of {self._path}>")

@@ -165,20 +165,42 @@ def test_a_generator_writes_all_or_nothing_and_over_nothing(tmp_path):
 def test_what_cannot_be_gone_on_from_is_said_before_anything_runs(recipe, tmp_path):
     def asked(*arguments):
         with pytest.raises(SystemExit) as said:
-            training.prepare(recipe, ["--data", str(tmp_path), *arguments])
+            training.prepare(recipe, ["--data", str(tmp_path / "data"), *arguments])
+        assert not (tmp_path / "data").exists()
         return str(said.value)
 
     kept = tmp_path / "end.ckpt"
-    assert "is not there: train.py --checkpoints" in asked("--resume", str(kept))
-    kept.write_bytes(b"")
-    assert "is no checkpoint" in asked("--resume", str(kept))
+    for path in (kept, tmp_path):
+        assert "is no file: train.py --checkpoints" in asked("--resume", str(path))
+    for foreign in (b"", b"h is no checkpoint", b"s", b"a text", bytes(1000)):
+        kept.write_bytes(foreign)
+        assert "is no checkpoint" in asked("--resume", str(kept))
     torch.save({"recipe": {"name": "another"}, "state_dict": {}}, kept)
     assert "is of the recipe 'another'" in asked("--resume", str(kept))
     torch.save({"recipe": {"name": recipe.name}, "state_dict": {}}, kept)
     assert "any other would begin its epoch anew" in asked("--resume", str(kept), "--today")
-    assert training.prepare(recipe, ["--data", str(tmp_path), "--resume", str(kept)])[0].resume == str(kept)
+    for instead in ("--diagnose", "--no-network"):
+        assert "of a single run that trains" in asked("--resume", str(kept), instead)
     for option in ("--json", "--picture"):
         assert "there is no folder" in asked(option, str(tmp_path / "missing" / "file"))
+    for loader in ("forebay", "forebay-in-order"):
+        assert training.prepare(recipe, ["--data", str(tmp_path / "data"), "--resume", str(kept), "--loaders", loader])[0].resume == str(kept)
+
+
+def test_what_forebay_refuses_is_a_message(tmp_path):
+    importlib.import_module("recipes.leak.generate").generate(tmp_path / "data", files=24, long=3, short=2)
+    for arguments, said in {
+        ("--memory", "1KiB"): "train.py: BudgetError: .*Raise memory",
+        ("--memory", "much"): "train.py: ArgumentError: .*much",
+        ("--set", "thread=1"): "train.py: --set thread: .*threads",
+        ("--set", "framework=numpy"): "train.py: --set framework: ",
+    }.items():
+        with pytest.raises(SystemExit, match=said):
+            training.main(recipe_of("leak"), ["--data", str(tmp_path / "data"), "--device", "cpu", *arguments])
+    (tmp_path / "empty").mkdir()
+    for name in NAMES:
+        with pytest.raises(SystemExit, match="train.py: |at least three are needed"):
+            training.main(recipe_of(name), ["--data", str(tmp_path / "empty"), "--device", "cpu"])
 
 
 def commands(name):
@@ -257,7 +279,7 @@ def test_forebay_runs_with_a_tenth_of_another_loaders_memory(bench, monkeypatch)
     monkeypatch.setattr(training, "main", main)
     arguments, theirs = bench.arguments_of("jets", "medium", ["--no-network"]), [run, dataclasses.replace(run, memory_bytes=700 << 20)]
     found, words = bench.of_a_tenth(bench.recipe_of("jets"), arguments, bench.OF_A_TENTH["jets"][1], theirs)
-    assert [of.loader for of in found] == ["forebay, 60MiB"] * 2 and "1 times" in words
+    assert [of.loader for of in found] == ["forebay, 60MiB"] * 2 and "1 times its samples/s in the first epoch, 1 times after it" in words
     assert asked[0].loaders == ["forebay"] and asked[0].memory == "60MiB" and asked[0].no_network
     assert asked[0].set == [("threads", 1), ("streams", 1), ("superbatch", 2000)]
 
@@ -278,17 +300,19 @@ def test_a_tenth_that_is_refused_is_said(bench, monkeypatch):
 
 def test_a_recipe_that_fails_does_not_end_the_benchmark(bench, monkeypatch, capsys):
     def section(name, scale, more):
-        if name == "jets":
-            raise SystemExit("jets with the loader 'today' ended with status 1")
+        if name in failures:
+            raise failures[name]
         return [name]
 
+    failures = {"jets": SystemExit("jets with the loader 'today' ended with status 1"), "neutrino": OSError("no space left")}
     kept = []
     monkeypatch.setattr(bench, "section", section)
     monkeypatch.setattr(bench, "keep", lambda sections: kept.extend(sections))
-    monkeypatch.setattr(sys, "argv", ["bench.py", "linkage", "jets", "leak"])
-    with pytest.raises(SystemExit, match="not measured to the end: jets"):
+    monkeypatch.setattr(sys, "argv", ["bench.py", "linkage", "jets", "neutrino", "leak"])
+    with pytest.raises(SystemExit, match="not measured to the end: jets, neutrino"):
         bench.main()
-    assert kept == ["linkage", "leak"] and "ended with status 1" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert kept == ["linkage", "leak"] and "ended with status 1" in said and "no space left" in said
     monkeypatch.setattr(sys, "argv", ["bench.py", "leak", "--diagnose"])
     with pytest.raises(SystemExit):
         bench.main()

@@ -67,10 +67,12 @@ def loader_of(made, name, loader):
     return importlib.import_module("recipes.training").make(module.RECIPE, folder, args, loader)
 
 
-@pytest.mark.parametrize("lot", ["all of it", "two pieces"])
+@pytest.mark.parametrize("lot", ["all of it", "two pieces", "two pieces, read anew"])
 @pytest.mark.parametrize("name", SIZES)
 def test_an_experts_batches_hold_what_forebays_do(made, name, lot, monkeypatch):
-    if lot == "two pieces":
+    if lot.endswith("read anew"):
+        monkeypatch.setattr("recipes.expert.KEPT_BYTES", 0)
+    if lot != "all of it":
         monkeypatch.setattr("recipes.expert.LOT_BYTES", 1)
     expert = loader_of(made, name, "expert")
     with loader_of(made, name, "forebay") as ours:

@@ -54,7 +54,8 @@ def test_the_neutrino_owners_question_is_answered_in_one_call(tmp_path, monkeypa
     module, generate = (importlib.import_module(f"recipes.neutrino.{name}") for name in ("diagnose", "generate"))
     generate.generate(tmp_path / "data", **{**module.LARGE, "events": 2_500})
     arguments = ["--data", str(tmp_path / "data"), "--seconds", "2"]
-    found = module.main(arguments)["the loader"]
+    found = module.main([*arguments, "--batch-sizes", "16", "64"])["the loader"]
+    assert [tried.batch_size for tried in found.batch_sizes] == [16, 64]
     assert found.limit == "model" and found.cures == () and found.headroom > 1
     assert found.ceiling > 0 and found.forward > 0 and found.backward > 0 and found.optimizer > 0 and found.flops > 0
 
@@ -473,7 +474,7 @@ def test_a_checkpoint_knows_its_data_and_its_recipe(evaluated, trained, tmp_path
     assert main("leak", [checkpoint, "--device", "cpu", "--data", str(folder)]).scores == pytest.approx(evaluation.scores)
 
 
-def test_recordings_are_judged_the_same_however_they_are_batched(evaluated, capsys):
+def test_recordings_are_judged_the_same_however_they_are_batched(evaluated, capsys, monkeypatch):
     _, evaluation, table, again, folder = evaluated("leak")
     module = importlib.import_module("recipes.leak.evaluate")
     with h5py.File(folder / "val.h5") as file:
@@ -485,6 +486,10 @@ def test_recordings_are_judged_the_same_however_they_are_batched(evaluated, caps
         assert f"\n{len(labels)} samples in " in capsys.readouterr().out
         assert other.table["recording"] == evaluation.table["recording"] and other.table["found"] == evaluation.table["found"]
         np.testing.assert_allclose(other.table["probability_of_leak"], evaluation.table["probability_of_leak"], rtol=1e-4)
+    sizes, add = [], module.Scores.add
+    monkeypatch.setattr(module.Scores, "add", lambda self, predict, batch: (sizes.append(len(batch["label"])), add(self, predict, batch)))
+    importlib.import_module("recipes.evaluation").main("leak", [str(again.checkpoint), "--device", "cpu", "--batch-size", "4"], batch_size=16)
+    assert len(labels) > 4 and sizes == [min(4, len(labels) - at) for at in range(0, len(labels), 4)]
 
 
 def test_long_segments_vote_after_short_ones_are_averaged(tmp_path):

@@ -311,7 +311,7 @@ loader alone, both together. Its limits are those of [diagnosis](../docs/diagnos
 in it, then of what follows, epoch after epoch, and how many times as many Forebay gives; CPU and memory are of both. Of loaders with workers, rounds of
 batches count, one of each worker. All data fit into memory, where Forebay keeps them, unless a row names its budget: what follows the first epoch is of a
 loader that reads nothing any more. `today-ram`, linkage's, nanoaod's and an expert's read nothing then either (an expert's keeps up to 4 GiB); the
-other ones of today read every epoch, but for an LRU that holds all. *Larger* is the scale `bench`, the rest `medium`.
+other ones of today read every epoch, but for an LRU with room for all. *Larger* is the scale `bench`, the rest `medium`.
 """
 
 

@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recipes.outcome import IN_ORDER, OURS, Loading, Point, Result
+
 if TYPE_CHECKING:
     import forebay as fb
-    from recipes.training import Loading, Recipe, Result
+    from recipes.training import Recipe
 
 COLOURS = {"today": "#9aa4b2", "expert": "#c8553d", "forebay": "#1f77b4", "forebay-in-order": "#9ecae9"}
 OTHERS = ("#d0a04c", "#8c6bb1", "#74a57f")
@@ -50,8 +52,6 @@ def race(command: Callable[[str, int], list[Any]], loaders: Sequence[str], seeds
 
 def read(of: dict[str, Any]) -> Result | Loading:
     """A result out of the JSON that a run wrote."""
-    from recipes.training import Loading, Point, Result
-
     if "scores" not in of:
         return Loading(**of)
     return Result(**{**of, "points": [Point(**point) for point in of["points"]], "curve": [tuple(step) for step in of["curve"]]})
@@ -94,8 +94,6 @@ def compared(a: Sequence[float], b: Sequence[float]) -> tuple[str, str, float]:
 
 def cost_of_order(results: list[Result] | list[Loading]) -> str:
     """What shuffling costs Forebay, seed by seed beside the files' order."""
-    from recipes.training import IN_ORDER, OURS, Loading
-
     rates = {"in the first epoch": lambda r: r.first_samples_per_second, "after it": lambda r: r.samples_per_second}
     rates = rates if isinstance(results[0], Loading) else {"in training": lambda r: r.samples_per_second}
     said, by = [], by_loader(results)
@@ -154,8 +152,6 @@ def cell(values: list[float | None], form: str, unit: str) -> str:
 
 def cells(results: list[Result]) -> list[list[str]]:
     """The table: a header, and a row of medians over seeds with their spread for every loader."""
-    from recipes.training import Loading
-
     if isinstance(results[0], Loading):
         return loading_cells(results)
     names = list(results[0].scores)

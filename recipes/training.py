@@ -38,12 +38,16 @@ import forebay as fb
 import forebay.lightning
 from recipes.data import SCALES, count, generated, scale_of
 from recipes.meter import Meter, keep_freed_memory
+from recipes.outcome import IN_ORDER, OURS, Loading, Point, Result
 
-OURS, IN_ORDER = "forebay", "forebay-in-order"
 RECIPES = pathlib.Path(__file__).parent
 LOAD_SECONDS = 5
 BUDGET = "512MiB"  # of a loader of small and medium data
-IMPLIED = {"memory": "--memory", "seed": "--seed", "batch_size": "--batch-size", "shuffle": "--loaders forebay-in-order", "device": "--device"}  # not by --set
+# What --set is not for, and who says it.
+IMPLIED = {
+    "memory": "--memory", "seed": "--seed", "batch_size": "--batch-size", "shuffle": "--loaders forebay-in-order", "device": "--device",
+    "framework": "the recipe", "as_": "the recipe",
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,91 +135,6 @@ def of_classes(mean: torch.Tensor, square: torch.Tensor) -> torch.Tensor:
 def of_bits(mean: torch.Tensor, square: torch.Tensor) -> torch.Tensor:
     """The binary cross entropy of predicting how often each bit is set."""
     return -(torch.special.xlogy(mean, mean) + torch.special.xlogy(1 - mean, 1 - mean)).mean()
-
-
-@dataclasses.dataclass
-class Point:
-    """The network after so many seconds of training, counted from when the loader was made, on the validation data."""
-
-    seconds: float
-    samples: int
-    loss: float
-    score: float
-
-
-@dataclasses.dataclass
-class Result:
-    """What came of a run.
-
-    `curve` has (seconds since training began, samples seen, loss) of every step; `scores` and `loss` are of the validation data at the end, `constant`
-    is the loss of the best constant prediction there, `test_scores` are of the test data. `next_seconds` has what every call of the loader's next() took.
-    `cpu_seconds` and `memory_bytes` are of loader and training together, workers with them, from before the loader was made; validation is in none of it.
-    """
-
-    loader: str
-    seed: int
-    curve: list[tuple[float, int, float]]
-    points: list[Point]
-    scores: dict[str, float]
-    test_scores: dict[str, float]
-    loss: float
-    constant: float
-    setup_seconds: float
-    seconds: float
-    samples: int
-    next_seconds: list[float]
-    cpu_seconds: float
-    memory_bytes: int
-    target_seconds: float | None  # with set-up; None when the target was not reached
-
-    @property
-    def samples_per_second(self) -> float:
-        """Over all epochs."""
-        return self.samples / self.seconds
-
-    @property
-    def cores(self) -> float:
-        """Seconds of CPU time a second."""
-        return self.cpu_seconds / (self.setup_seconds + self.seconds)
-
-    @property
-    def waited(self) -> float:
-        """Share of the seconds inside next()."""
-        return sum(self.next_seconds) / self.seconds
-
-
-@dataclasses.dataclass
-class Loading:
-    """What came of a loader alone.
-
-    `first_seconds` and `first_samples` are of the first epoch, or of as much of it as there was time for, from before the loader was made. The others are of
-    what came after it, epoch after epoch; `cpu_seconds` and `memory_bytes` are of both, workers with them.
-    """
-
-    loader: str
-    seed: int
-    first_seconds: float
-    first_samples: int
-    seconds: float
-    samples: int
-    next_seconds: list[float]
-    cpu_seconds: float
-    memory_bytes: int
-
-    @property
-    def first_samples_per_second(self) -> float:
-        """Of the first epoch, set-up included."""
-        return self.first_samples / self.first_seconds
-
-    @property
-    def samples_per_second(self) -> float:
-        """After it."""
-        return self.samples / self.seconds
-
-    @property
-    def cores(self) -> float:
-        """Seconds of CPU time a second."""
-        return self.cpu_seconds / (self.first_seconds + self.seconds)
 
 
 def size_of(batch: Any) -> int:
@@ -356,10 +275,10 @@ def make(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader:
     order = {"seed": args.seed} if loader == OURS else {"shuffle": False}
     try:
         return recipe.data("train", folder, args, **order, **on_device(args), **dict(args.set))
-    except TypeError as error:
-        if not args.set:
+    except (TypeError, ValueError) as error:
+        if isinstance(error, TypeError) and not args.set:  # no value of an option, then
             raise
-        raise SystemExit(f"train.py: --set {' '.join(name for name, _ in args.set)}: {error}") from error
+        raise SystemExit(f"train.py: {error}") from error
 
 
 def trainer_of(args: argparse.Namespace, **options: Any) -> lightning.Trainer:

@@ -48,14 +48,14 @@ SIZES = {
         "leak": "--loaders today today-ram expert forebay "
         "--seeds 3 --epochs 1 --points 32 --batch-size 512 --max-seconds 45 --workers 2 --torch-threads 2",
         "nanoaod": "--loaders today forebay --seeds 3 --epochs 1 --points 16 --max-seconds 20 --workers 2 --torch-threads 1",
-        "weather": "--loaders today forebay --seeds 3 --epochs 2 --points 16 --max-seconds 20 --workers 2 --torch-threads 1",
+        "weather": "--loaders today forebay --seeds 3 --epochs 2 --points 16 --max-seconds 80 --workers 2 --torch-threads 1",
     },
     "bench": {
         "hydrology": "--loaders today expert forebay --seeds 3 --epochs 1 --batches 128 --points 4 --held-out-batches 8 "
         "--max-seconds 120 --batch-size 128 --workers 2 --torch-threads 1",
         "neutrino": "--loaders today today-random expert forebay forebay-in-order --seeds 3 --epochs 1 --batches 100 --points 10 "
         "--held-out-batches 16 --max-seconds 240 --workers 2 --torch-threads 1",
-        "linkage": "--loaders expert forebay --seeds 3 --epochs 1 --batches 150 --points 5 --held-out-batches 16 "
+        "linkage": "--loaders expert forebay --seeds 3 --epochs 1 --batches 300 --points 10 --held-out-batches 16 "
         "--batch-size 512 --max-seconds 120 --torch-threads 1",  # without today's: see SIZES_OF_LOADERS
         "jets": "--loaders today today-ram expert forebay --seeds 3 --epochs 1 --batches 24 --points 4 --held-out-batches 4 "
         "--max-seconds 90 --batch-size 64 --workers 2 --torch-threads 1",

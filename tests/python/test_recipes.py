@@ -144,7 +144,8 @@ def test_hydrology_on_its_page_trains_with_a_lightning_trainer(tmp_path, monkeyp
     names = {"model": Model()}
     exec(page[0].replace('"1000 files"', '"1 files"').replace("batch_size=512", "batch_size=64"), names)
     names["train"].close()
-    exec(fits.replace('"1000 files"', '"1 files"').replace("batch_size=512", "batch_size=64").replace("max_epochs=10", f"max_epochs={len(names['ds'].files)}"), names)
+    fits = fits.replace("max_epochs=10", f"max_epochs={len(names['ds'].files)}")
+    exec(fits.replace('"1000 files"', '"1 files"').replace("batch_size=512", "batch_size=64"), names)
     names["data"].close()
     assert sum(seen) == len(names["splits"]["train"])  # every basin once
 

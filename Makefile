@@ -185,7 +185,7 @@ kills: build python ## kill -9 a pack at 20 random moments, shuffled and not, an
 
 # --- the rest ------------------------------------------------------------------------------------------------------------
 
-bench: setup build python ## Benchmarks beside the rivals (minutes); see bench/README.md
+bench: setup build python ## Benchmarks beside the rivals (an hour); see bench/README.md
 	$(PY) bench/run.py
 	$(PY) bench/overhead.py
 	$(PY) bench/limits.py

@@ -59,7 +59,7 @@ def machine():
 MEASURED = ("src", "include", "python", "helper", "cmake", "CMakeLists.txt", "bench", "recipes", ":!bench/results", ":!*.md")
 
 
-@functools.cache  # what was there when measuring began
+@functools.cache  # asked first when measuring begins
 def commit():
     """The commit measured, with "+" when the library or what measures it differs from it."""
     try:

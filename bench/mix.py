@@ -159,7 +159,7 @@ def main():
         print(json.dumps(contestant(o.contestant, common.Path(o.folder), o.seconds)))
         return
     folder = data()
-    print(common.machine())
+    print(f"{common.machine()}; commit {common.commit()}")
     common.warn_when_busy()
     names = [*SOURCES, "mixture", "grain", "hugging_face"]
     found = common.interleave({name: (lambda name=name: run(name, folder, o.seconds)) for name in names}, o.runs)

@@ -322,7 +322,7 @@ def main():
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3)
     options = parser.parse_args()
-    print(common.machine(), flush=True)
+    print(f"{common.machine()}; commit {common.commit()}", flush=True)
     common.warn_when_busy()
     if not options.what or "load" in options.what:
         load(options.runs, options.seconds)

@@ -154,7 +154,7 @@ def batches(settings, work=0.0, title="(b) Shuffled float32 batches of 1,024 row
     if "skipped" in got["quarter"][0]:
         raise SystemExit(f"bench: forebay does not run: {got['quarter'][0]['skipped']}")
     quarter, cached = common.median(rates(got["quarter"])), common.median(rates(got["cached"]))
-    ours, theirs = ([r["checksum"] for r in runs if r.get("checked_rows")] for runs in (got["quarter"] + got["cached"], got["expert"]))
+    our_sums, their_sums = ([r["checksum"] for r in runs if r.get("checked_rows")] for runs in (got["quarter"] + got["cached"], got["expert"]))
     out = common.Csv(csv, ["loader", "consumer_work_ms", "rows_per_s_median", "rows_per_s_min", "rows_per_s_max", "runs", "quarter_budget_ratio",
                            "cached_ratio", "goal_ratio", "next_cpu_share_percent", "next_cpu_us_per_batch", "library_cpu_us_per_batch", "bytes_read_per_row",
                            "skipped",
@@ -187,9 +187,9 @@ def batches(settings, work=0.0, title="(b) Shuffled float32 batches of 1,024 row
     print(f"  quarter budget: {first['budget_peak_bytes'] / MIB:.0f} MiB used at most of {first['budget_bytes'] / MIB:.0f}, superbatch "
           f"{first['superbatch_rows']:,} rows, two samples of a batch share a file with chance {first['same_block']:.4f} "
           f"(uniform {first['same_block_uniform']:.4f}); io {first['io_engine']}, {first['threads']} threads")
-    sums = [*ours, *theirs]
-    same = ours and theirs and all(abs(s - min(sums)) <= 1e-6 * abs(min(sums)) for s in sums)
-    if not same and ours and theirs:
+    sums, compared = [*our_sums, *their_sums], our_sums and their_sums
+    same = compared and all(abs(s - min(sums)) <= 1e-6 * abs(min(sums)) for s in sums)
+    if compared and not same:
         raise SystemExit("bench: Forebay and the expert have not delivered the same rows: their sums of one column over an epoch differ")
     print(f"  same rows delivered: {'yes (sum of one column over an epoch, Forebay and expert)' if same else 'not compared, no whole epoch of both'}")
     return out

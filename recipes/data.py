@@ -25,9 +25,11 @@ def generated(folder: pathlib.Path, generate: Callable[[pathlib.Path], Any], not
     """What `generate` writes, under another name until it is whole; gives what it returned."""
     print(f"generating data in {folder}", file=sys.stderr)
     folder = folder.absolute()
-    partial = folder.with_name(f".{folder.name}-partial")
-    partial.parent.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(partial, ignore_errors=True)  # of one that was killed
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    for left in folder.parent.glob(f".{folder.name}-partial-*"):
+        if not pathlib.Path("/proc", left.name.rpartition("-")[2]).exists():  # of one that was killed
+            shutil.rmtree(left, ignore_errors=True)
+    partial = folder.with_name(f".{folder.name}-partial-{os.getpid()}")
     try:
         made = generate(partial)
         if note:

@@ -250,6 +250,8 @@ def read_checkpoint(path: str | pathlib.Path, name: str) -> dict[str, Any]:
         kept = torch.load(path, map_location="cpu", weights_only=True)
     except (FileNotFoundError, IsADirectoryError):
         raise SystemExit(f"{path} is no file: train.py --checkpoints FOLDER keeps FOLDER/end.ckpt") from None
+    except OSError:
+        raise
     except Exception as error:  # whatever the unpickler makes of a file that is none of its own
         raise SystemExit(f"{path} is no checkpoint, or not whole") from error
     if not isinstance(kept, dict) or "state_dict" not in kept:

@@ -156,6 +156,10 @@ def test_a_generator_writes_all_or_nothing_and_over_nothing(tmp_path):
         (folder / "train.h5").write_text("a part")
         raise KeyboardInterrupt
 
+    (tmp_path / f".data-partial-{2**22 + 1}").mkdir()  # of a process that there is none of
+    with pytest.raises(KeyboardInterrupt):
+        data.generated(tmp_path / "data", interrupted)
+    assert not list(tmp_path.glob(".*"))
     before = sorted(tmp_path.iterdir())
     with pytest.raises(KeyboardInterrupt):
         data.generated(tmp_path / "data", interrupted)
@@ -273,12 +277,12 @@ def test_forebay_runs_with_a_tenth_of_another_loaders_memory(bench, monkeypatch)
 
     def main(recipe, arguments):
         asked.append(training.arguments(recipe).parse_args(arguments))
-        return [dataclasses.replace(run, loader="forebay", seed=seed) for seed in range(2)]
+        return [dataclasses.replace(run, loader="forebay", seed=seed, first_samples=30, samples=20) for seed in range(2)]
 
     monkeypatch.setattr(training, "main", main)
     arguments, theirs = bench.arguments_of("jets", "medium", ["--no-network"]), [run, dataclasses.replace(run, memory_bytes=700 << 20)]
     found, words = bench.of_a_tenth(bench.recipe_of("jets"), arguments, bench.OF_A_TENTH["jets"][1], theirs)
-    assert [of.loader for of in found] == ["forebay, 60MiB"] * 2 and "1 times its samples/s in the first epoch, 1 times after it" in words
+    assert [of.loader for of in found] == ["forebay, 60MiB"] * 2 and "; 3 times its samples/s in the first epoch, 2 times after it." in words
     assert asked[0].loaders == ["forebay"] and asked[0].memory == "60MiB" and asked[0].no_network
     assert asked[0].set == [("threads", 1), ("streams", 1), ("superbatch", 2000)]
 

@@ -60,7 +60,7 @@ def scores(folder):
 RECIPE = training.Recipe(
     name="weather", generate=lambda folder, scale: generate.generate(folder, **generate.SCALES[scale]), data=data, loaders={"today": today},
     network=lambda folder, args: Network(), predict=lambda network, batch: network(batch["x"]), loss=loss, truth=lambda batch: batch["y"].flatten(1),
-    constant=training.of_mean, scores=scores, chance=0.0, target=0.5, defaults=dict(batch_size=16, epochs=4, learning_rate=3e-3),
+    constant=training.of_mean, scores=scores, chance=0.0, target=0.5, large="2GiB", defaults=dict(batch_size=16, epochs=4, learning_rate=3e-3),
 )  # fmt: skip
 
 if __name__ == "__main__":

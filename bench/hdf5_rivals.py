@@ -15,13 +15,13 @@ ram_loader     a DataLoader over the array in memory, one row per item (--worker
 """
 import argparse
 import json
-import multiprocessing
-import os
 import time
 from collections import OrderedDict
 
 import h5py
 import numpy as np
+
+import common
 
 SUPERBATCH_CHUNKS = 8
 
@@ -289,9 +289,7 @@ def main():
     except Missing as missing:
         result = {"skipped": str(missing)}
     print(json.dumps(result), flush=True)
-    for worker in multiprocessing.active_children():  # one that is reading what this process wrote would wait for ever
-        worker.kill()
-    os._exit(0)
+    common.leave()
 
 
 if __name__ == "__main__":

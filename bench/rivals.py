@@ -23,7 +23,6 @@ import argparse
 import collections
 import importlib
 import json
-import multiprocessing
 import os
 import sys
 import time
@@ -32,6 +31,7 @@ from pathlib import Path
 
 import numpy as np
 
+import common
 from make_data import table_files
 
 SUPERBATCH_FILES = 50
@@ -549,9 +549,7 @@ def main():
         result = {"skipped": str(missing)}
     print(json.dumps(result), flush=True)
     sys.stderr.flush()
-    for worker in multiprocessing.active_children():  # one that is reading what this process wrote would wait for ever
-        worker.kill()
-    os._exit(0)  # other libraries' threads are not waited for
+    common.leave()
 
 
 if __name__ == "__main__":

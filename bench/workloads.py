@@ -31,10 +31,11 @@ WINDOW, PAST = 372, 365
 
 
 def data(name):
-    """The system's data, generated once (some minutes)."""
-    made, *options = SIZES[name]
-    program = str(common.ROOT / "recipes" / made / "generate.py")
-    return common.made(common.scratch() / "workloads" / name, lambda partial: subprocess.run([sys.executable, program, str(partial), *options], check=True))
+    """The system's data, generated once (some minutes): whole, or not there."""
+    folder, (made, *options) = common.scratch() / "workloads" / name, SIZES[name]
+    if not folder.exists():
+        subprocess.run([sys.executable, str(common.ROOT / "recipes" / made / "generate.py"), str(folder), *options], check=True)
+    return folder
 
 
 def hydrology(folder, cached):

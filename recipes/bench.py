@@ -15,7 +15,6 @@ import argparse
 import dataclasses
 import datetime
 import importlib
-import operator
 import os
 import pathlib
 import re
@@ -87,9 +86,6 @@ SIZES_OF_LOADERS = {
 # Forebay with a tenth of the memory that a loader takes, and options that need little.
 OF_A_TENTH = {"jets": ("today-lru", "--set threads=1 streams=1 superbatch=2000")}
 PAIRS_OF_ORDER = {"neutrino": "--loaders forebay forebay-in-order --seeds 8 --points 1 --held-out-batches 1"}  # what does shuffling cost?
-
-
-FIRST, THEN = operator.attrgetter("first_samples_per_second"), operator.attrgetter("samples_per_second")
 
 
 def load_average() -> str:
@@ -218,8 +214,10 @@ def of_a_tenth(recipe: training.Recipe, arguments: list[str], options: str, thei
             raise
         return [], f"With a budget of {memory}, a tenth of what {other} takes, Forebay did not run: {str(refused).strip().splitlines()[-1]}"
     name = f"forebay, {memory}"
-    first, then = (contest.median(map(rate, ours)) / contest.median(map(rate, theirs)) for rate in (FIRST, THEN))
-    words = f"`{name}`, after the others: with a budget of a tenth of what {other} takes, and `{options}`; {first:,.0f} times its samples/s in the first epoch, {then:,.0f} times after it."
+    rates = ("first_samples_per_second", "samples_per_second")
+    first, then = (contest.median(getattr(r, rate) for r in ours) / contest.median(getattr(r, rate) for r in theirs) for rate in rates)
+    words = f"`{name}`, after the others: with a budget of a tenth of what {other} takes, and `{options}`; "
+    words += f"{first:,.0f} times its samples/s in the first epoch, {then:,.0f} times after it."
     return [dataclasses.replace(r, loader=name) for r in ours], words
 
 

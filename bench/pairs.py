@@ -3,8 +3,8 @@
     bench/pairs.py OLD NEW [--pairs 15] [--seconds 2] [CASE …]       OLD and NEW: checkouts in which `make python` has run
 
 Each checkout runs its own bench/*_rivals.py, or bench_decode, with its own .venv, over the same data; hydrology, neutrino, linkage and leak run the
-loaders of the checkout that this program is of, with the library of each. A pair is one run of each, the order changes from pair to pair. The interval holds the median of ratios new / old with 95 % (order statistics). Passes where the median is at least 0.97 and the
-interval lies above 0.94.
+loaders of the checkout that this program is of, with the library of each. A pair is one run of each, the order changes from pair to pair. The interval
+holds the median of ratios new / old with 95 % (order statistics). Passes where the median is at least 0.97 and the interval lies above 0.94.
 """
 import argparse
 import json

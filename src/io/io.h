@@ -140,6 +140,7 @@ typedef struct fby__io_fault {
     uint64_t fail_at;      /* the n-th operation (1 = first) fails with EIO; 0 = none */
     uint64_t short_every;  /* every n-th read returns only part of what was asked (must be retried, not an error) */
     uint64_t delay_max_ns; /* each read sleeps a random time below this */
+    uint64_t delay_min_ns; /* and no less than this, which is below delay_max_ns */
     uint64_t seed;
 } fby__io_fault;
 void fby__io_set_fault(const fby__io_fault *fault);

@@ -7,6 +7,7 @@ import os
 import pathlib
 import resource
 import threading
+import time
 
 PROC = pathlib.Path("/proc")
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -68,14 +69,14 @@ def keep_freed_memory() -> None:
 
 
 class Meter:
-    """``with Meter() as meter: …``; then `cpu_seconds`, and `memory_bytes`: by how much memory grew at the most.
+    """``with Meter() as meter: …``; then `cpu_seconds` of `seconds`, and `memory_bytes`: by how much memory grew at the most.
 
     This process's own peak is the kernel's; that of the processes below it is looked at every fifth of a second.
     """
 
     def __enter__(self) -> Meter:
         (PROC / "self" / "clear_refs").write_text("5")  # the kernel's peak begins anew
-        self._memory, self._cpu, self._others = _status("VmRSS"), cpu_seconds(), 0
+        self._memory, self._cpu, self._began, self._others = _status("VmRSS"), cpu_seconds(), time.perf_counter(), 0
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
@@ -92,5 +93,5 @@ class Meter:
         self._done.set()
         self._thread.join()
         self._look()
-        self.cpu_seconds = cpu_seconds() - self._cpu
+        self.cpu_seconds, self.seconds = cpu_seconds() - self._cpu, time.perf_counter() - self._began
         self.memory_bytes = max(0, _status("VmHWM") - self._memory) + self._others

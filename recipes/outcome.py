@@ -23,7 +23,8 @@ class Result:
 
     `curve` has (seconds since training began, samples seen, loss) of every step; `scores` and `loss` are of the validation data at the end, `constant`
     is the loss of the best constant prediction there, `test_scores` are of the test data. `next_seconds` has what every call of the loader's next() took.
-    `cpu_seconds` and `memory_bytes` are of loader and training together, workers with them, from before the loader was made; validation is in none of it.
+    `cpu_seconds`, in `metered_seconds`, and `memory_bytes` are of loader and training together, workers with them, from before the loader was made until
+    they have ended; validation is in none of it.
     """
 
     loader: str
@@ -39,6 +40,7 @@ class Result:
     samples: int
     next_seconds: list[float]
     cpu_seconds: float
+    metered_seconds: float
     memory_bytes: int
     target_seconds: float | None  # with set-up; None when the target was not reached
 
@@ -50,7 +52,7 @@ class Result:
     @property
     def cores(self) -> float:
         """Seconds of CPU time a second."""
-        return self.cpu_seconds / (self.setup_seconds + self.seconds)
+        return self.cpu_seconds / self.metered_seconds
 
     @property
     def waited(self) -> float:
@@ -63,7 +65,7 @@ class Loading:
     """What came of a loader alone.
 
     `first_seconds` and `first_samples` are of the first epoch, or of as much of it as there was time for, from before the loader was made. The others are of
-    what came after it, epoch after epoch; `cpu_seconds` and `memory_bytes` are of both, workers with them.
+    what came after it, epoch after epoch; `cpu_seconds`, in `metered_seconds`, and `memory_bytes` are of both, workers with them.
     """
 
     loader: str
@@ -74,6 +76,7 @@ class Loading:
     samples: int
     next_seconds: list[float]
     cpu_seconds: float
+    metered_seconds: float
     memory_bytes: int
 
     @property
@@ -89,4 +92,4 @@ class Loading:
     @property
     def cores(self) -> float:
         """Seconds of CPU time a second."""
-        return self.cpu_seconds / (self.first_seconds + self.seconds)
+        return self.cpu_seconds / self.metered_seconds

@@ -341,7 +341,7 @@ def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: 
     reached = next((point.seconds for point in points if recipe.reaches(point.score)), None)
     return Result(
         loader, seed, clock.curve, points, scores, task.evaluation.scores, loss, constant, setup, seconds, clock.samples, nexts.seconds,
-        meter.cpu_seconds, meter.memory_bytes, reached,
+        meter.cpu_seconds, meter.seconds, meter.memory_bytes, reached,
     )  # fmt: skip
 
 
@@ -375,7 +375,7 @@ def paced(
         end = time.perf_counter()  # before the iterator goes, which joins a loader's processes and threads
     if isinstance(data, fb.Loader):
         data.close()
-    return Loading(name, seed, steady - began, first, end - steady, samples, nexts, meter.cpu_seconds, meter.memory_bytes)
+    return Loading(name, seed, steady - began, first, end - steady, samples, nexts, meter.cpu_seconds, meter.seconds, meter.memory_bytes)
 
 
 def load(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: str = OURS, seed: int = 0) -> Loading:

@@ -273,7 +273,7 @@ def test_loaders_alone_are_measured_over_runs(name, bench):
 
 
 def test_forebay_runs_with_a_tenth_of_another_loaders_memory(bench, monkeypatch):
-    asked, run = [], training.Loading("today-lru", 0, 1.0, 10, 1.0, 10, [0.1], 1.0, 500 << 20)
+    asked, run = [], training.Loading("today-lru", 0, 1.0, 10, 1.0, 10, [0.1], 1.0, 2.0, 500 << 20)
 
     def main(recipe, arguments):
         asked.append(training.arguments(recipe).parse_args(arguments))
@@ -293,7 +293,7 @@ def test_a_tenth_that_is_refused_is_said(bench, monkeypatch):
 
     error = "BudgetError: needs 70 MiB"
     monkeypatch.setattr(training, "main", main)
-    theirs = [training.Loading("today-lru", 0, 1.0, 10, 1.0, 10, [0.1], 1.0, 600 << 20)]
+    theirs = [training.Loading("today-lru", 0, 1.0, 10, 1.0, 10, [0.1], 1.0, 2.0, 600 << 20)]
     found, words = bench.of_a_tenth(bench.recipe_of("jets"), [], "", theirs)
     assert found == [] and words == "With a budget of 60MiB, a tenth of what today-lru takes, Forebay did not run: train.py: BudgetError: needs 70 MiB"
     error = "OSError: No space left on device"
@@ -349,7 +349,7 @@ def test_results_of_loaders_alone_stand_beside_those_of_training(bench, tmp_path
 
 
 def test_a_caption_says_the_target_the_limits_and_how_scores_are_compared(bench):
-    run = training.Result("today", 0, [], [], {"auc": 0.8}, {}, 1.0, 2.0, 0.0, 1.0, 10, [], 1.0, 1, None)
+    run = training.Result("today", 0, [], [], {"auc": 0.8}, {}, 1.0, 2.0, 0.0, 1.0, 10, [], 1.0, 1.0, 1, None)
     runs = [run, dataclasses.replace(run, seed=1), dataclasses.replace(run, loader="forebay")]
     found = {"today": SimpleNamespace(limit="loader"), "forebay": SimpleNamespace(limit="model")}
     said = bench.caption(dataclasses.replace(bench.recipe_of("jets"), target=0.6), runs, found)

@@ -84,7 +84,7 @@ def result(loader, seed, score, **values):
     training = importlib.import_module("recipes.training")
     of = dict(
         curve=[(1.0, 10, 2.0)], points=[], scores={"auc": score}, test_scores={"auc": score}, loss=1.0, constant=2.0, setup_seconds=0.5, seconds=10.0,
-        samples=1_000, next_seconds=[1.0, 0.002, 0.004], cpu_seconds=4.0, memory_bytes=2**20, target_seconds=3.0,
+        samples=1_000, next_seconds=[1.0, 0.002, 0.004], cpu_seconds=4.0, metered_seconds=8.0, memory_bytes=2**20, target_seconds=3.0,
     )  # fmt: skip
     return training.Result(loader=loader, seed=seed, **{**of, **values})
 
@@ -99,7 +99,7 @@ def test_the_cost_of_shuffling_is_that_of_pairs_of_runs():
     runs = [result("forebay", s, 0.8, seconds=10.0 + s) for s in range(4)] + [result("forebay-in-order", s, 0.8, seconds=0.9 * (10 + s)) for s in range(4)]
     words = "Samples/s when shuffled, beside the files' order: -10.0 % in training (95 % interval -10.0 to -10.0 %, 4 pairs of runs)."
     assert contest.cost_of_order(runs) == words
-    alone = [training.Loading(r.loader, r.seed, 2 * r.seconds, r.samples, r.seconds, r.samples, [], 1.0, 1) for r in runs]
+    alone = [training.Loading(r.loader, r.seed, 2 * r.seconds, r.samples, r.seconds, r.samples, [], 1.0, 2.0, 1) for r in runs]
     alone[0] = dataclasses.replace(alone[0], seconds=20.0)
     words = r".*: -10\.0 % in the first epoch \(.*\); -2\d\.\d % after it \(95 % interval -\d+\.\d to \+\d+\.\d %, 4 pairs of runs\)\."
     assert re.fullmatch(words, contest.cost_of_order(alone))
@@ -137,7 +137,10 @@ def test_the_verdict_says_what_the_table_does():
 
 def test_the_table_has_medians_over_seeds_with_their_spread():
     contest = importlib.import_module("recipes.contest")
-    runs = [result("today", s, 0.8, seconds=seconds, target_seconds=reached) for s, (seconds, reached) in enumerate([(10.0, None), (20.0, 5.0), (50.0, None)])]
+    runs = [
+        result("today", s, 0.8, seconds=seconds, metered_seconds=seconds + 0.5, target_seconds=reached)
+        for s, (seconds, reached) in enumerate([(10.0, None), (20.0, 5.0), (50.0, None)])
+    ]
     head, row = contest.cells(runs)
     cells = dict(zip(head, row))
     assert cells["samples/s"] == "50 ±40" and cells["to target"] == "not reached" and cells["next p50"] == "3.00 ±0.00 ms"
@@ -153,7 +156,7 @@ def test_the_table_has_medians_over_seeds_with_their_spread():
 def test_the_table_of_loaders_alone_has_forebays_ratio_beside_each_rate():
     contest, training = (importlib.import_module(f"recipes.{name}") for name in ("contest", "training"))
     runs = [
-        training.Loading(loader, seed, 2.0, samples, 1.0 + seed, 10 * samples, [0.1, 0.003, 0.003], 6.0, 1 << 20)
+        training.Loading(loader, seed, 2.0, samples, 1.0 + seed, 10 * samples, [0.1, 0.003, 0.003], 6.0, 3.0 + seed, 1 << 20)
         for seed in range(2)
         for loader, samples in (("today", 4), ("forebay", 40_000))
     ]

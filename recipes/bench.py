@@ -302,7 +302,7 @@ What `make recipes-bench` measured: networks trained from files to scores, each 
 over seeds. `today…` are the loaders that a system's owner has (of nanoaod and weather, those that are written by hand), `expert` is what somebody
 writes who knows NumPy, pyarrow and h5py well, in the training process ([recipes](README.md)), of which a thread reads ahead. CPU (seconds of CPU
 time a second) and memory (its peak, as what grew since the loader was made) are of loader and network together, *waiting* is the share of training
-inside `next()`, and *to target* has set-up in it. The second table is `--diagnose`, all loaders in one process: the step on one cached batch, the
+inside `iter()`, where workers start, and `next()`, and *to target* has set-up in it. The second table is `--diagnose`, all loaders in one process: the step on one cached batch, the
 loader alone, both together. Its limits are those of [diagnosis](../docs/diagnosis.md), and the scores are in the [glossary](../docs/glossary.md).
 
 *Loaders alone*, below them, are in processes of their own, too: samples/s of the first epoch, or of as much of it as there was time for, with set-up

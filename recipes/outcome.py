@@ -22,7 +22,8 @@ class Result:
     """What came of a run.
 
     `curve` has (seconds since training began, samples seen, loss) of every step; `scores` and `loss` are of the validation data at the end, `constant`
-    is the loss of the best constant prediction there, `test_scores` are of the test data. `next_seconds` has what every call of the loader's next() took.
+    is the loss of the best constant prediction there, `test_scores` are of the test data. `iter_seconds` has what every call of the loader's iter() took,
+    `next_seconds` of its next().
     `cpu_seconds`, in `metered_seconds`, and `memory_bytes` are of loader and training together, workers with them, from before the loader was made until
     they have ended; validation is in none of it.
     """
@@ -38,6 +39,7 @@ class Result:
     setup_seconds: float
     seconds: float
     samples: int
+    iter_seconds: list[float]
     next_seconds: list[float]
     cpu_seconds: float
     metered_seconds: float
@@ -56,8 +58,8 @@ class Result:
 
     @property
     def waited(self) -> float:
-        """Share of the seconds inside next()."""
-        return sum(self.next_seconds) / self.seconds
+        """Share of the seconds inside iter() and next()."""
+        return (sum(self.iter_seconds) + sum(self.next_seconds)) / self.seconds
 
 
 @dataclasses.dataclass

@@ -178,16 +178,25 @@ class Task(lightning.LightningModule):
 
 
 class Nexts(Profiler):
-    """How long every call of the training data's next() takes, as Lightning makes it."""
+    """How long every call of the training data's next() takes, as Lightning makes it, and every iter() before them, where workers start: from `begin` on."""
 
     def __init__(self) -> None:
         super().__init__()
         self.seconds: list[float] = []
+        self.iter_seconds: list[float] = []
         self._began = 0.0
+        self._since: float | None = None
+
+    def begin(self) -> None:
+        """An epoch, or what goes before the first."""
+        self._since = self._since or time.perf_counter()
 
     def start(self, action_name: str) -> None:
         if action_name.endswith("train_dataloader_next"):
             self._began = time.perf_counter()
+            if self._since:
+                self.iter_seconds.append(self._began - self._since)
+                self._since = None
 
     def stop(self, action_name: str) -> None:
         if action_name.endswith("train_dataloader_next"):
@@ -197,12 +206,16 @@ class Nexts(Profiler):
 class Clock(lightning.Callback):
     """Notes time, samples and loss of every step, and keeps the network every few steps: it is evaluated when training is over, on nobody's time."""
 
-    def __init__(self, points: int) -> None:
-        self.points, self.curve, self.samples, self.began = points, [], 0, 0.0
+    def __init__(self, points: int, nexts: Nexts | None = None) -> None:
+        self.points, self.curve, self.samples, self.began, self.nexts = points, [], 0, 0.0, nexts or Nexts()
         self.kept: list[tuple[float, int, dict[str, torch.Tensor]]] = []
 
     def on_fit_start(self, trainer: Any, module: Any) -> None:
         self.began = time.perf_counter()
+        self.nexts.begin()
+
+    def on_train_epoch_start(self, trainer: Any, module: Any) -> None:
+        self.nexts.begin()
 
     def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, index: int) -> None:
         self.samples += size_of(batch)
@@ -303,7 +316,8 @@ def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: 
     lightning.seed_everything(seed, verbose=False)
     args = argparse.Namespace(**{**vars(args), "seed": seed})
     task = Task(recipe, network_of(recipe, folder, args), folder, args.learning_rate)
-    clock, nexts = Clock(args.points), Nexts()
+    nexts = Nexts()
+    clock = Clock(args.points, nexts)
     callbacks: list[lightning.Callback] = [clock]
     if args.checkpoints:
         callbacks.append(ModelCheckpoint(args.checkpoints, every_n_train_steps=args.checkpoint_every, save_top_k=-1))
@@ -340,7 +354,7 @@ def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: 
     held_out.close()
     reached = next((point.seconds for point in points if recipe.reaches(point.score)), None)
     return Result(
-        loader, seed, clock.curve, points, scores, task.evaluation.scores, loss, constant, setup, seconds, clock.samples, nexts.seconds,
+        loader, seed, clock.curve, points, scores, task.evaluation.scores, loss, constant, setup, seconds, clock.samples, nexts.iter_seconds, nexts.seconds,
         meter.cpu_seconds, meter.seconds, meter.memory_bytes, reached,
     )  # fmt: skip
 

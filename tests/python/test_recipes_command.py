@@ -349,7 +349,7 @@ def test_results_of_loaders_alone_stand_beside_those_of_training(bench, tmp_path
 
 
 def test_a_caption_says_the_target_the_limits_and_how_scores_are_compared(bench):
-    run = training.Result("today", 0, [], [], {"auc": 0.8}, {}, 1.0, 2.0, 0.0, 1.0, 10, [], 1.0, 1.0, 1, None)
+    run = training.Result("today", 0, [], [], {"auc": 0.8}, {}, 1.0, 2.0, 0.0, 1.0, 10, [], [], 1.0, 1.0, 1, None)
     runs = [run, dataclasses.replace(run, seed=1), dataclasses.replace(run, loader="forebay")]
     found = {"today": SimpleNamespace(limit="loader"), "forebay": SimpleNamespace(limit="model")}
     said = bench.caption(dataclasses.replace(bench.recipe_of("jets"), target=0.6), runs, found)

@@ -84,7 +84,7 @@ def result(loader, seed, score, **values):
     training = importlib.import_module("recipes.training")
     of = dict(
         curve=[(1.0, 10, 2.0)], points=[], scores={"auc": score}, test_scores={"auc": score}, loss=1.0, constant=2.0, setup_seconds=0.5, seconds=10.0,
-        samples=1_000, next_seconds=[1.0, 0.002, 0.004], cpu_seconds=4.0, metered_seconds=8.0, memory_bytes=2**20, target_seconds=3.0,
+        samples=1_000, iter_seconds=[], next_seconds=[1.0, 0.002, 0.004], cpu_seconds=4.0, metered_seconds=8.0, memory_bytes=2**20, target_seconds=3.0,
     )  # fmt: skip
     return training.Result(loader=loader, seed=seed, **{**of, **values})
 

@@ -3,6 +3,7 @@ evaluate.py gives the scores of its checkpoint again, and what they come from. T
 
 import copy
 import csv
+import dataclasses
 import importlib
 import json
 import math
@@ -95,7 +96,8 @@ def test_every_loader_trains_the_network(trained, name, loader, tmp_path, capsys
     assert result["scores"].keys() == result["test_scores"].keys() and result["constant"] > 0
     assert [point["samples"] for point in result["points"]] == [32, 64] and result["points"][1]["loss"] == result["loss"]
     assert result["points"][0]["seconds"] > result["setup_seconds"] and result["cpu_seconds"] > 0 and result["memory_bytes"] >= 0
-    assert len(result["next_seconds"]) >= 4 and sum(result["next_seconds"]) <= result["seconds"]
+    assert len(result["next_seconds"]) >= 4 and len(result["iter_seconds"]) == 2
+    assert sum(result["iter_seconds"]) + sum(result["next_seconds"]) <= result["seconds"]
     said = capsys.readouterr().out
     assert "samples/s" in said and loader in said and "constant prediction" in said and "test " in said
 
@@ -305,6 +307,21 @@ def test_epochs_of_parts_of_basins_have_each_window_once(trained, tmp_path, monk
     basins = [{gauge for gauge, _ in batch} for batch in seen]
     assert n_basins > 1 and all(len(basin) == 1 for basin in basins)
     assert sum(a != b for a, b in zip(basins, basins[1:])) == n_basins - 1
+
+
+def test_a_loader_that_begins_slowly_is_waited_for(trained, monkeypatch, tmp_path):
+    class Slow(list):
+        def __iter__(self):
+            time.sleep(0.3)
+            return super().__iter__()
+
+    module, out = importlib.import_module("recipes.leak.train"), tmp_path / "results.json"
+    today = module.RECIPE.loaders["today"]
+    monkeypatch.setattr(module, "RECIPE", dataclasses.replace(module.RECIPE, loaders={"today": lambda folder, args: Slow(today(folder, args))}))
+    trained("leak", "--today", "--epochs", "2", "--points", "1", "--json", str(out))
+    result = importlib.import_module("recipes.contest").read(json.loads(out.read_text())[0])
+    assert len(result.iter_seconds) == 2 and min(result.iter_seconds) >= 0.3
+    assert 0.6 <= result.waited * result.seconds <= result.seconds
 
 
 def test_cpu_and_memory_of_processes_below_are_counted():

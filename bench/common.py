@@ -44,6 +44,11 @@ def made(path, make):
 # ---- the machine and the state of the tree ----
 
 
+def cpus():
+    """That this process may use: as many threads as a loader takes that is not told how many."""
+    return len(os.sched_getaffinity(0))
+
+
 def machine():
     model = platform.processor() or platform.machine()
     try:
@@ -54,7 +59,7 @@ def machine():
     except OSError:
         pass
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{len(os.sched_getaffinity(0))} cores of {model}, {memory_gib:.0f} GiB, Linux {platform.release().partition('-')[0]}"
+    return f"{cpus()} cores of {model}, {memory_gib:.0f} GiB, Linux {platform.release().partition('-')[0]}"
 
 
 MEASURED = ("src", "include", "python", "helper", "cmake", "CMakeLists.txt", "bench", "recipes", ":!bench/results", ":!*.md")
@@ -175,7 +180,8 @@ def leave():
 
 
 def interleave(cases, runs):
-    """cases: {name: function() -> dict}. Runs them A B C A B C…; {name: [dicts]}. A case that is skipped once is not tried again."""
+    """cases: {name: function() -> dict}. Runs them A B C A B C…; {name: [dicts]}. A case that is skipped once is not tried again, and its runs before that
+    do not count: they have no peers in the turns that follow."""
     results = {name: [] for name in cases}
     show = sys.stderr.isatty()
     for turn in range(runs):
@@ -185,6 +191,8 @@ def interleave(cases, runs):
                 if show:
                     print(f"\r\033[Krun {turn + 1} of {runs}: {name}", end="", file=sys.stderr, flush=True)
                 results[name].append(run())
+                if isinstance(results[name][-1], dict) and "skipped" in results[name][-1]:
+                    results[name] = results[name][-1:]
     if show:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
     return results

@@ -1,4 +1,4 @@
-"""make demo: a data set of some hundred MB, Forebay beside two PyTorch loaders on the same files, a small model trained, a picture.
+"""make demo: a data set of some hundred MB, Forebay beside a PyTorch DataLoader and an expert's generator on the same files, a small model trained, a picture.
 
     bench/demo.py [--quick]
 
@@ -6,7 +6,7 @@ Needs about three minutes on two cores. Everything it makes lies in .demo/ (or $
 
 1. `forebay inspect` and `forebay bench`, the command, on the files.
 2. Three loaders in turn, each in a process of its own, shuffled float32 batches of 1,024 rows: the usual PyTorch DataLoader
-   (one row per item), the generator that an expert writes by hand (rivals.py), Forebay. Best of two interleaved runs for each.
+   (one row per item), the generator that an expert writes by hand (rivals.py), Forebay. Of the last two the best of two runs, in turns.
 3. A small network learns a target from the shuffled batches; the loss on files held out falls, or the demo fails.
 4. A table, a verdict, a picture (.demo/demo.png).
 """

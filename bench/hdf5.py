@@ -69,7 +69,7 @@ def filters(settings):
     import hdf5_data
 
     (program,) = common.build_c("bench_hdf5")
-    threads = 2
+    threads = common.cpus()
     table = common.Table("(e) HDF5: shuffled batches of 512 jets (128 × 8 float32), chunks of 1,000, budget ≤ 1/4 of decoded, page cache warm",
                          [("filters", -14), ("loader", -38), ("rows/s", 9), ("spread", 7), ("of roofline", 11), ("forebay is", 10), ("goal", 7), ("", 4)])
     out = common.Csv("hdf5.csv", ["filters", "loader", "rows_per_s_median", "rows_per_s_min", "rows_per_s_max", "runs", "roofline_share_percent",
@@ -170,8 +170,8 @@ def plain(settings):
     common.warm_page_cache([path])
     with tempfile.TemporaryDirectory() as folder:
         got = common.interleave({
-            "gather": lambda: {"rows_per_s": stages(program, path, "feature_matrix", "", ROW_BYTES, 2, folder, ("gather",))["gather"]},
-            "composed": lambda: {"rows_per_s": stages(program, path, "feature_matrix", "", ROW_BYTES, 2, folder, ("read", "gather"))["composed"]},
+            "gather": lambda: {"rows_per_s": stages(program, path, "feature_matrix", "", ROW_BYTES, common.cpus(), folder, ("gather",))["gather"]},
+            "composed": lambda: {"rows_per_s": stages(program, path, "feature_matrix", "", ROW_BYTES, common.cpus(), folder, ("read", "gather"))["composed"]},
             "forebay": lambda: contestant("forebay", path, seconds=settings.seconds, memory=memory, superbatch=12_000, streams=STREAMS),
             "mapped": lambda: contestant("forebay", path, seconds=settings.seconds, memory=memory, superbatch=12_000, streams=STREAMS, immutable=True),
         }, settings.runs)

@@ -87,24 +87,26 @@ class H5pyRows:
 
 
 class LruRows(Rows):
-    BLOCK, KEEP = 1024, 10
+    KEEP = 10
 
     def __init__(self, path, name):
         super().__init__(path, name)
         self.blocks = OrderedDict()
+        with h5py.File(path) as f:
+            self.block = (f[name].chunks or (1024,))[0]
 
     def __getitem__(self, i):
         import torch
 
         if self.file is None:
             self.file = h5py.File(self.path)
-        b = i // self.BLOCK
+        b = i // self.block
         block = self.blocks.get(b)
         if block is None:
-            block = self.blocks[b] = self.file[self.name][b * self.BLOCK : (b + 1) * self.BLOCK].astype(np.float32)
+            block = self.blocks[b] = self.file[self.name][b * self.block : (b + 1) * self.block].astype(np.float32)
             if len(self.blocks) > self.KEEP:
                 self.blocks.popitem(last=False)
-        return torch.from_numpy(block[i - b * self.BLOCK])
+        return torch.from_numpy(block[i - b * self.block])
 
 
 class LruChunks:
@@ -116,7 +118,7 @@ class LruChunks:
         return len(self.dataset)
 
     def __iter__(self):
-        n, size = len(self.dataset), LruRows.BLOCK
+        n, size = len(self.dataset), self.dataset.block
         blocks = self.rng.permutation(-(-n // size))
         for i in range(0, len(blocks), LruRows.KEEP // 2):  # rows of five blocks mixed
             rows = np.concatenate([np.arange(b * size, min((b + 1) * size, n)) for b in blocks[i : i + LruRows.KEEP // 2]])

@@ -184,7 +184,7 @@ def one_core(out):
                 name = f"symmetric {size} × {size} × {features}, " + ("full" if r["points"] == "all_points" else "half to full")
                 rate = r["made_gbps"] * 1e9 / (size * size * features * 4)
                 out.add(name, "one core", rate, None, "memset and memcpy", r["share"], SYMMETRIC_GOAL)
-    for stored, name in ((15, "windows of 365 × 15 and 7"), (16, "the same, 15 of 16 columns")):
+    for stored, name in ((15, "windows of 365 × 15 and 7"), (16, "windows, 15 of 16 columns")):
         (r,) = lines_of(sample_c, "window", stored)
         out.add(name, "one core", r["windows_per_s"], None, "memcpy", r["share"], WINDOW_GOAL)
         out.add(name, "one core, the batch read next", r["windows_per_s"], None, "memcpy", r["share_when_read_next"])

@@ -19,6 +19,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -104,7 +105,7 @@ def load_take_threads(width):
     from concurrent.futures import ThreadPoolExecutor
 
     x = np.load(matrix(width), mmap_mode="r")
-    cores = len(os.sched_getaffinity(0))
+    cores = common.cpus()
     with ThreadPoolExecutor(cores) as pool:
         ahead = collections.deque()
         for rows in orders(len(x)):
@@ -185,17 +186,19 @@ def contestant(name, *, seconds=0, source="", to="", python=sys.executable, time
     """What one contestant says, with the largest memory that it and its children held; of one that is stopped, the seconds until then."""
     before = time.perf_counter()
     command = [python, __file__, "--one", name, str(seconds), str(source), str(to)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     peak = 0
-    while process.poll() is None and time.perf_counter() - before < timeout:
-        peak = max(peak, group_rss(process.pid))
-        time.sleep(0.02)
-    if process.poll() is None:
-        os.killpg(process.pid, 9)
-        process.wait()
-        return {"seconds": timeout, "peak": peak, "stopped": True}
-    text, errors = process.communicate()
-    return {**common.result_in(text, errors), "peak": peak}
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:  # nobody would empty pipes while it runs
+        process = subprocess.Popen(command, stdout=out, stderr=err, text=True, start_new_session=True)
+        while process.poll() is None and time.perf_counter() - before < timeout:
+            peak = max(peak, group_rss(process.pid))
+            time.sleep(0.02)
+        if process.poll() is None:
+            os.killpg(process.pid, 9)
+            process.wait()
+            return {"seconds": timeout, "peak": peak, "stopped": True}
+        out.seek(0)
+        err.seek(0)
+        return {**common.result_in(out.read(), err.read()), "peak": peak}
 
 
 def group_rss(session):
@@ -225,7 +228,7 @@ def load_rows(width, runs, seconds, out):
     folder = packed(width)
     common.warm_page_cache([matrix(width), *folder.glob("*.arrow")])
     (program,) = common.build_c("bench_ceilings")
-    cores = len(os.sched_getaffinity(0))
+    cores = common.cpus()
 
     def gather():
         command = [str(program), "gather", "-j", str(cores), "-r", str(4 * width), str(matrix(width))]

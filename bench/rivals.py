@@ -150,7 +150,7 @@ def _hf(options):
     return datasets
 
 
-def _as_one_column(data):
+def as_one_column(data):
     """A table of columns as a table of one column x of rows: what is shuffled and indexed then is one array, not 64."""
     import pyarrow as pa
 
@@ -158,7 +158,7 @@ def _as_one_column(data):
     return pa.table({"x": pa.FixedSizeListArray.from_arrays(pa.array(rows.reshape(-1)), rows.shape[1])})
 
 
-def _to_rows(data):
+def to_rows(data):
     """A pyarrow table with the column x as a torch matrix."""
     import torch
 
@@ -174,12 +174,12 @@ class HfMap:
         datasets = _hf(options)
         names = columns_of(files, options.columns)
         data = datasets.load_dataset("parquet", data_files=[str(f) for f in files], split="train").select_columns(names)
-        data = data.with_format("arrow").map(_as_one_column, batched=True, batch_size=5_000, remove_columns=names)  # once, on disk
+        data = data.with_format("arrow").map(as_one_column, batched=True, batch_size=5_000, remove_columns=names)  # once, on disk
         generator = torch.Generator()
         generator.manual_seed(options.seed)
         sampler = BatchSampler(RandomSampler(data, generator=generator), options.batch, drop_last=False)
         # batch_size=None with a sampler of index lists: one data[indices] a batch instead of one dict a row.
-        self.loader = DataLoader(data.with_format("arrow"), sampler=sampler, batch_size=None, collate_fn=_to_rows,
+        self.loader = DataLoader(data.with_format("arrow"), sampler=sampler, batch_size=None, collate_fn=to_rows,
                                  num_workers=options.workers, persistent_workers=options.workers > 0)
 
     def epoch(self, _number):
@@ -191,13 +191,13 @@ class HfStream:
         datasets = _hf(options)
         names = columns_of(files, options.columns)
         data = datasets.load_dataset("parquet", data_files=[str(f) for f in files], split="train", streaming=True).select_columns(names)
-        data = data.with_format("arrow").map(_as_one_column, batched=True, batch_size=5_000, remove_columns=names)
+        data = data.with_format("arrow").map(as_one_column, batched=True, batch_size=5_000, remove_columns=names)
         self.data, self.batch = data.shuffle(seed=options.seed, buffer_size=10_000), options.batch
 
     def epoch(self, number):
         self.data.set_epoch(number)
         for batch in self.data.iter(batch_size=self.batch):
-            yield _to_rows(batch)
+            yield to_rows(batch)
 
 
 # ---- LitData ----
@@ -254,7 +254,7 @@ class Grain:
 
         # Batched before it becomes an iterator, so that its threads make batches; the other way round is ten times slower.
         data = self.grain.MapDataset.source(self.source).shuffle(seed=self.options.seed + number).batch(self.options.batch)
-        for batch in data.to_iter_dataset(self.grain.ReadOptions(num_threads=2, prefetch_buffer_size=8)):
+        for batch in data.to_iter_dataset(self.grain.ReadOptions(num_threads=common.cpus(), prefetch_buffer_size=8)):
             yield torch.from_numpy(batch)
 
 
@@ -321,7 +321,7 @@ class ExpertEpochs:
 
 class Expert:
     def __init__(self, files, options, ahead=False):
-        self.epochs = ExpertEpochs(files, columns_of(files, options.columns), options.batch, options.seed, 2, ahead)
+        self.epochs = ExpertEpochs(files, columns_of(files, options.columns), options.batch, options.seed, common.cpus(), ahead)
 
     def epoch(self, number):
         return self.epochs.epoch(number)
@@ -364,7 +364,7 @@ class ExpertWorkers:
 
             def __iter__(self):
                 info = get_worker_info()
-                mine, threads = (files[info.id :: info.num_workers], 1) if info else (files, 2)
+                mine, threads = (files[info.id :: info.num_workers], 1) if info else (files, common.cpus())
                 self.number += 1
                 return ExpertEpochs(mine, columns, options.batch, options.seed, threads).epoch(self.number)
 

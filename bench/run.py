@@ -8,7 +8,6 @@ Rivals that need packages of their own run in the environment that bench/setup.s
 """
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -212,7 +211,7 @@ def roofline(settings):
     common.warm_page_cache(files)
     stored_per_row = sum(f.stat().st_size for f in files) / 1e6
     ceilings_program, decode_program = common.build_c("bench_ceilings", "bench_decode")
-    cores = len(os.sched_getaffinity(0))
+    cores = common.cpus()
 
     def decode_rows_per_s():
         with ThreadPoolExecutor(cores) as pool:

@@ -15,6 +15,7 @@ import argparse
 import dataclasses
 import datetime
 import importlib
+import itertools
 import os
 import pathlib
 import re
@@ -50,13 +51,13 @@ SIZES = {
         "weather": "--loaders today forebay --seeds 3 --epochs 2 --points 16 --max-seconds 80 --workers 2 --torch-threads 1",
     },
     "bench": {
-        "hydrology": "--loaders today expert forebay --seeds 3 --epochs 1 --batches 128 --points 4 --held-out-batches 8 "
+        "hydrology": "--loaders today expert forebay --seeds 3 --epochs 1 --batches 128 --points 4 --held-out-batches 64 "
         "--max-seconds 120 --batch-size 128 --workers 2 --torch-threads 1",
         "neutrino": "--loaders today today-random expert forebay forebay-in-order --seeds 3 --epochs 1 --batches 100 --points 10 "
         "--held-out-batches 16 --max-seconds 240 --workers 2 --torch-threads 1",
         "linkage": "--loaders expert forebay --seeds 3 --epochs 1 --batches 300 --points 10 --held-out-batches 16 "
         "--batch-size 512 --max-seconds 120 --torch-threads 1",  # without today's: see SIZES_OF_LOADERS
-        "jets": "--loaders today today-ram expert forebay --seeds 3 --epochs 1 --batches 24 --points 4 --held-out-batches 4 "
+        "jets": "--loaders today today-lru today-ram expert forebay --seeds 3 --epochs 1 --batches 24 --points 4 --held-out-batches 4 "
         "--max-seconds 90 --batch-size 64 --workers 2 --torch-threads 1",
         "leak": "--loaders today today-ram expert forebay --seeds 3 --epochs 1 --batches 32 --points 16 --held-out-batches 24 "
         "--max-seconds 90 --batch-size 5632 --workers 2 --torch-threads 2",
@@ -217,7 +218,7 @@ def of_a_tenth(recipe: training.Recipe, arguments: list[str], options: str, thei
     rates = ("first_samples_per_second", "samples_per_second")
     first, then = (contest.median(getattr(r, rate) for r in ours) / contest.median(getattr(r, rate) for r in theirs) for rate in rates)
     words = f"`{name}`, after the others: with a budget of a tenth of what {other} takes, and `{options}`; "
-    words += f"{first:,.0f} times its samples/s in the first epoch, {then:,.0f} times after it."
+    words += f"{first:,.1f} times its samples/s in the first epoch, {then:,.1f} times after it."
     return [dataclasses.replace(r, loader=name) for r in ours], words
 
 
@@ -314,14 +315,18 @@ other ones of today read every epoch, but for an LRU with room for all. *Larger*
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("recipes", nargs="*", choices=[[], *SIZES["medium"]], help="by default all that are measured at this scale")
+    usage = f"bench.py [RECIPE …] [--scale SCALE] [argument of train.py …]\nrecipes: {', '.join(SIZES['medium'])}; by default all that are measured at the scale"
+    parser = argparse.ArgumentParser(usage=usage, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", choices=SIZES, default="medium")
-    args, more = parser.parse_known_args()  # what it does not know is train.py's
+    args, more = parser.parse_known_args()
+    asked = list(itertools.takewhile(lambda word: not word.startswith("-"), more))
+    more = more[len(asked) :]
+    if unknown := [name for name in asked if name not in SIZES["medium"]]:
+        parser.error(f"{', '.join(unknown)}: no recipe")
     if refused := {"--diagnose", "--json", "--picture", "--alone"} & {word.partition("=")[0] for word in more}:
         parser.error(f"{', '.join(sorted(refused))}: this command has that of its own")
     commit()  # the one that is measured, whatever is edited meanwhile
-    names, without = args.recipes or list(SIZES[args.scale]), "--no-network" in more
+    names, without = asked or list(SIZES[args.scale]), "--no-network" in more
     if others := [name for name in names if name not in SIZES[args.scale]]:
         parser.error(f"{', '.join(others)}: not measured at the scale {args.scale}")
     for name in names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import pathlib
 import shutil
@@ -14,11 +15,27 @@ SCALES = ("small", "medium", "bench", "full")
 NOTE = ".scale"  # a file beside the data: their recipe and scale, when they are just as generate.py has them
 
 
+def whole(text: str, least: int = 0) -> int:
+    """An argument that is a whole number."""
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least} on")
+    return int(text)
+
+
 def count(text: str) -> int:
     """An argument that is a number from 1 on."""
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
-    return int(text)
+    return whole(text, 1)
+
+
+def positive(text: str) -> float:
+    """An argument that is a number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return value
 
 
 def generated(folder: pathlib.Path, generate: Callable[[pathlib.Path], Any], note: str = "") -> Any:
@@ -55,7 +72,7 @@ def command(doc: str, scales: Mapping[str, Mapping[str, Any]]) -> argparse.Argum
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--scale", choices=scales, default="small")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=whole, default=0)
     return parser
 
 

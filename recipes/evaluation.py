@@ -89,7 +89,7 @@ def _main(name: str, argv: list[str] | None, ways: Mapping[str, Callable], memor
     parser.add_argument("--way", choices=ways, default="batches", help="how the data are loaded")
     parser.add_argument("--batch-size", type=training.count, default=batch_size or defaults.batch_size)
     parser.add_argument("--memory", default=memory, help=f"the loader's budget: by default {memory or 'that of training'}")
-    parser.add_argument("--device", type=torch.device, default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--device", type=training.device, default="auto")
     parser.add_argument("--torch-threads", type=training.count, help="for the network on a CPU; the loader's are its own")
     parser.add_argument("--csv", type=pathlib.Path, help="write the table there")
     parser.add_argument("--rows", type=int, default=10, help="print so many lines of the table")

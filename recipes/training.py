@@ -5,7 +5,7 @@ precision, accumulation, compile, checkpoints, and resuming in the middle of an 
 
     python recipes/jets/train.py                       # Forebay, on generated data of the small scale
     python recipes/jets/train.py --today               # the owner's loader; same network, seed and data
-    python recipes/jets/train.py --both --seeds 3      # one after the other over seeds, each in a process of its own: a table and a picture
+    python recipes/jets/train.py --both --seeds 3 --workers 2      # one after the other over seeds, each in a process of its own: a table and a picture
     python recipes/jets/train.py --diagnose            # first: is the loader the limit?
     python recipes/jets/train.py --both --no-network   # the loaders alone
 """
@@ -24,7 +24,7 @@ import pathlib
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import lightning
@@ -36,7 +36,7 @@ from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 import forebay as fb
 import forebay.lightning
-from recipes.data import SCALES, count, generated, scale_of
+from recipes.data import SCALES, count, generated, positive, scale_of, whole
 from recipes.meter import Meter, keep_freed_memory
 from recipes.outcome import IN_ORDER, OURS, Loading, Point, Result
 
@@ -257,16 +257,21 @@ def checkpointed(network: torch.nn.Module) -> None:
             one.forward = functools.partial(again, one.forward)
 
 
-def read_checkpoint(path: str | pathlib.Path, name: str) -> dict[str, Any]:
-    """What train.py --checkpoints of this recipe kept."""
+def unpickled(path: str | pathlib.Path) -> Any:
+    """What torch.save wrote there."""
     try:
-        kept = torch.load(path, map_location="cpu", weights_only=True)
+        return torch.load(path, map_location="cpu", weights_only=True)
     except (FileNotFoundError, IsADirectoryError):
         raise SystemExit(f"{path} is no file: train.py --checkpoints FOLDER keeps FOLDER/end.ckpt") from None
     except OSError:
         raise
     except Exception as error:  # whatever the unpickler makes of a file that is none of its own
         raise SystemExit(f"{path} is no checkpoint, or not whole") from error
+
+
+def read_checkpoint(path: str | pathlib.Path, name: str) -> dict[str, Any]:
+    """What train.py --checkpoints of this recipe kept."""
+    kept = unpickled(path)
     if not isinstance(kept, dict) or "state_dict" not in kept:
         raise SystemExit(f"{path} is not of train.py --checkpoints FOLDER, which keeps FOLDER/end.ckpt")
     of = kept.get("recipe", {}).get("name", name)
@@ -300,10 +305,13 @@ def trainer_of(args: argparse.Namespace, **options: Any) -> lightning.Trainer:
     """Lightning's Trainer, as the arguments say."""
     most = {"seconds": args.max_seconds} if args.max_seconds else None
     options = {"max_epochs": args.epochs, "limit_train_batches": args.batches, "max_time": most, "enable_checkpointing": False, **options}
-    return lightning.Trainer(
-        accelerator=args.device, devices=1, precision=args.precision, accumulate_grad_batches=args.accumulate, logger=False,
-        enable_progress_bar=args.progress, enable_model_summary=False, **options,
-    )  # fmt: skip
+    try:
+        return lightning.Trainer(
+            accelerator=args.device, devices=1, precision=args.precision, accumulate_grad_batches=args.accumulate, logger=False,
+            enable_progress_bar=args.progress, enable_model_summary=False, **options,
+        )  # fmt: skip
+    except ValueError as error:  # a device or a precision that it does not know
+        raise SystemExit(f"train.py: {error}") from error
 
 
 def given(data: Any) -> dict[str, Any]:
@@ -316,6 +324,8 @@ def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: 
     lightning.seed_everything(seed, verbose=False)
     args = argparse.Namespace(**{**vars(args), "seed": seed})
     task = Task(recipe, network_of(recipe, folder, args), folder, args.learning_rate)
+    if args.resume and (other := task.state_dict().keys() ^ read_checkpoint(args.resume, recipe.name)["state_dict"].keys()):
+        raise SystemExit(f"train.py: {args.resume} is of another network: --compile, or other data? {min(other)}")
     nexts = Nexts()
     clock = Clock(args.points, nexts)
     callbacks: list[lightning.Callback] = [clock]
@@ -327,10 +337,10 @@ def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: 
         data = make(recipe, folder, args, loader)
         setup = time.perf_counter() - began
         trainer.fit(task, **given(data), ckpt_path=args.resume)
-    if args.checkpoints:
-        trainer.save_checkpoint(args.checkpoints / "end.ckpt")
     if not clock.curve:
         raise SystemExit(f"{recipe.name}: no batch was trained with: an epoch has none of --batch-size, or the checkpoint is of the end of --epochs")
+    if args.checkpoints:
+        trainer.save_checkpoint(args.checkpoints / "end.ckpt")
     if args.report and isinstance(data, fb.Loader):
         print(data.report())
     if isinstance(data, fb.Loader):
@@ -444,7 +454,7 @@ def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     which.add_argument("--both", action="store_true", help="today's loader, and Forebay's: a table, a verdict and a picture")
     add("--order", action="store_true", help="and Forebay's without shuffling")
     add("--seeds", type=count, default=1, help="so many runs, with seeds from --seed on")
-    add("--seed", type=int, default=0)
+    add("--seed", type=whole, default=0)
     add("--batch-size", type=count, default=defaults["batch_size"])
     add("--epochs", type=count, default=defaults["epochs"])
     add("--batches", type=count, help="at most so many batches an epoch")
@@ -452,11 +462,11 @@ def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     add("--max-seconds", type=count, help="end training then, wherever it is")
     add("--points", type=count, default=defaults["points"], help="how often the network is kept on the way, to be evaluated at the end")
     add("--target", type=float, default=recipe.target, help="a score to reach: the seconds that takes are measured, set-up with them")
-    add("--learning-rate", type=float, default=defaults["learning_rate"])
+    add("--learning-rate", type=positive, default=defaults["learning_rate"])
     add("--memory", help=f"the loader's budget: by default {BUDGET}, of the scales bench and full {recipe.large}")
     add("--set", type=setting, nargs="+", default=[], metavar="NAME=VALUE", help="other options of Forebay's loader: threads=1 streams=1")
-    add("--workers", type=int, default=0, help="of the other loaders")
-    add("--torch-threads", type=int, help="for the network on a CPU; the loaders' are theirs")
+    add("--workers", type=whole, default=0, help="of the other loaders")
+    add("--torch-threads", type=count, help="for the network on a CPU; the loaders' are theirs")
     add("--device", default="auto", help="as Lightning's accelerator: auto, cpu, gpu, …")
     add("--precision", default="32-true", help="as Lightning's: 32-true, bf16-mixed, 16-mixed")
     add("--accumulate", type=count, default=1, help="batches a step of the optimizer")
@@ -468,7 +478,7 @@ def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--diagnose", action="store_true", help="measure what limits training with each loader: fb.diagnose, and pages in the data's folder")
     instead.add_argument("--no-network", action="store_true", help=f"the loaders alone: an epoch, --max-seconds ({LOAD_SECONDS}) at most, and as many seconds more")
-    add("--seconds", type=float, default=5, help="of --diagnose, for each loader")
+    add("--seconds", type=positive, default=5, help="of --diagnose, for each loader")
     add("--report", action="store_true", help="print the loader's report")
     add("--must-learn", action="store_true", help="exit with 1 unless every loader reaches the target, or a loss below the best constant prediction's")
     add("--progress", action="store_true", help="Lightning's progress bar")
@@ -476,6 +486,24 @@ def arguments(recipe: Recipe) -> argparse.ArgumentParser:
     add("--picture", type=pathlib.Path, help="of the loss over time; by default <data>/loss.png with several loaders")
     add("--alone", choices=(OURS, IN_ORDER, *recipe.loaders), help=argparse.SUPPRESS)  # this process is one contestant's, whatever else is asked for
     return parser
+
+
+def device(text: str) -> torch.device:
+    """An argument that is a device which is there, by PyTorch's name or Lightning's."""
+    try:
+        found = torch.device("cuda" if text == "gpu" or text == "auto" and torch.cuda.is_available() else "cpu" if text == "auto" else text)
+    except RuntimeError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no device: cpu, cuda, cuda:1, …") from error
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise argparse.ArgumentTypeError(f"{text!r}: PyTorch finds no GPU here")
+    return found
+
+
+def at_least_three(files: Sequence[pathlib.Path], folder: pathlib.Path, pattern: str) -> Sequence[pathlib.Path]:
+    """Files that are to be split, if they can be."""
+    if len(files) < 3:
+        raise SystemExit(f"{folder} has {len(files)} of {pattern}: at least three are needed, to train, to validate and to test with")
+    return files
 
 
 def budget(recipe: Recipe, folder: pathlib.Path) -> str:
@@ -520,6 +548,8 @@ def prepare(recipe: Recipe, argv: list[str] | None) -> tuple[argparse.Namespace,
     for path in filter(None, (args.json, args.picture)):
         if not path.parent.is_dir():
             raise SystemExit(f"train.py: {path}: there is no folder {path.parent}")
+    if not args.no_network:
+        trainer_of(args)  # refused now, not once data are generated
     folder = args.data or RECIPES / recipe.name / ("data" if args.scale in (None, "small") else f"data-{args.scale}")
     ready(recipe, folder, args.scale)
     args.memory = args.memory or budget(recipe, folder)
@@ -556,7 +586,7 @@ def _main(recipe: Recipe, argv: list[str] | None) -> list[Result] | list[Loading
     else:
         program = RECIPES / recipe.name / "train.py"
         results = contest.race(
-            lambda loader, seed: [program, *argv, "--alone", loader, "--seed", seed, "--seeds", 1], loaders, range(args.seed, args.seed + args.seeds)
+            lambda loader, seed: [program, *argv, "--alone", loader, "--seed", seed, "--seeds", 1], loaders, range(args.seed, args.seed + args.seeds), folder
         )
     if not args.alone:
         print(contest.table(results))

@@ -31,7 +31,7 @@ class Scores:
             table["windows"].append(int(of.sum()))
             table["NSE"].append((1 - ((f - t) ** 2).sum() / ((t - t.mean()) ** 2).sum()).item())
             table["KGE"].append((1 - ((r - 1) ** 2 + (f.std() / t.std() - 1) ** 2 + (f.mean() / t.mean() - 1) ** 2).sqrt()).item())
-        return training.Evaluation({name: torch.tensor(table[name]).median().item() for name in ("NSE", "KGE")}, table)
+        return training.Evaluation({name: torch.tensor(table[name]).nanmedian().item() for name in ("NSE", "KGE")}, table)
 
 
 if __name__ == "__main__":

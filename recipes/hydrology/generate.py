@@ -10,6 +10,7 @@ Streamflow follows the rain of the last weeks, by attributes of the basin, so th
 wrote the file, NaN where polars would have. Regions differ in order and number of their columns, and in one region days are missing.
 """
 
+import functools
 import pathlib
 import sys
 
@@ -103,7 +104,7 @@ def generate(out, basins=12, years=(8.0, 10.0), forcings=6, attributes=8, seed=0
 
 def main():
     parser = data.command(__doc__, SCALES)
-    parser.add_argument("--basins", type=data.count)
+    parser.add_argument("--basins", type=functools.partial(data.whole, least=len(REGIONS)))
     parser.add_argument("--years", type=float, nargs=2, metavar=("LEAST", "MOST"))
     parser.add_argument("--forcings", type=data.count)
     parser.add_argument("--attributes", type=data.count)

@@ -34,7 +34,10 @@ class Network(nn.Module):
 @functools.lru_cache
 def columns(folder):
     """The forcings that all regions have, and the static attributes."""
-    names = [pq.read_schema(next(region.iterdir())).names for region in sorted((folder / "series").iterdir())]
+    first = [next(region.glob("*.parquet"), region) for region in sorted((folder / "series").iterdir())]
+    if empty := [path for path in first if path.is_dir()]:
+        raise SystemExit(f"{empty[0]} has no *.parquet: a region without basins is no region")
+    names = [pq.read_schema(path).names for path in first]
     features = [name for name in names[0] if name not in ("date", "gauge_id", TARGET) and all(name in other for other in names)]
     tables = (folder / "attributes").glob("*.parquet")
     static = sorted({name for table in tables for name in pq.read_schema(table).names if name != "gauge_id"})

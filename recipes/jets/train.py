@@ -53,9 +53,7 @@ class Network(nn.Module):
 def files(folder, split):
     """The files of a split: an eighth to validate with and an eighth to test with, one at least."""
     every = sorted(folder.glob("train_*.h5"), key=lambda path: int(path.stem.split("_")[1]))
-    held = max(1, len(every) // 8)
-    if len(every) <= 2 * held:
-        raise SystemExit(f"{folder} has {len(every)} of train_*.h5: at least three are needed, to train, to validate and to test with")
+    held = max(1, len(training.at_least_three(every, folder, "train_*.h5")) // 8)
     return {"train": every[: -2 * held], "val": every[-2 * held : -held], "test": every[-held:]}[split]
 
 

@@ -41,7 +41,8 @@ class Scores:
         found, true = (torch.tensor([name == generate.LABELS[LEAK] for name in self.table[column]]) for column in ("found", "label"))
         right = (found & true).sum().item()
         recall, others = right / max(true.sum().item(), 1), (~found & ~true).sum().item() / max((~true).sum().item(), 1)
-        scores = {"balanced accuracy": (recall + others) / 2, "recall": recall, "precision": right / max(found.sum().item(), 1)}
+        there = [share for share, of in ((recall, true), (others, ~true)) if of.any()]  # a few recordings may have no leak
+        scores = {"balanced accuracy": sum(there) / len(there), "recall": recall, "precision": right / max(found.sum().item(), 1)}
         return training.Evaluation(scores, self.table)
 
 

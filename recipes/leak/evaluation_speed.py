@@ -52,11 +52,11 @@ def measured(way, args):
         return training.paced(way, 0, lambda: Anew(way, args), args.seconds, judged if args.network else lambda batch: None)
 
 
-def tables(argv=(), runs=3):
+def tables(argv=(), runs=3, data=DATA):
     """(what was measured, results) without a network and with one."""
     command = [pathlib.Path(__file__).resolve(), *argv]
     for said, more in (("without a network", []), ("with a network", ["--network"])):
-        yield said, contest.race(lambda way, seed: [*command, *more, "--alone", way], list(WAYS), range(runs))
+        yield said, contest.race(lambda way, seed: [*command, *more, "--alone", way], list(WAYS), range(runs), data)
 
 
 def main(argv=None):
@@ -64,9 +64,9 @@ def main(argv=None):
     parser.add_argument("--data", type=pathlib.Path, default=DATA, help=f"generated when it is not there: {DATA.name}, {RECORDINGS:,} recordings")
     parser.set_defaults(split="val")
     parser.add_argument("--memory", default="32MiB", help="Forebay's budget: small, since nothing is read twice")
-    parser.add_argument("--seconds", type=float, default=5, help="of the first epoch at most, and of what follows it")
+    parser.add_argument("--seconds", type=training.positive, default=5, help="of the first epoch at most, and of what follows it")
     parser.add_argument("--runs", type=training.count, default=3)
-    parser.add_argument("--device", type=torch.device, default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--device", type=training.device, default="auto")
     for hidden in (dict(dest="alone", choices=WAYS), dict(dest="network", action="store_true"), dict(dest="json", type=pathlib.Path)):
         parser.add_argument(f"--{hidden['dest']}", help=argparse.SUPPRESS, **hidden)
     argv = sys.argv[1:] if argv is None else argv
@@ -78,7 +78,7 @@ def main(argv=None):
         meter.keep_freed_memory()
         args.json.write_text(json.dumps([dataclasses.asdict(measured(args.alone, args))]))
         return
-    for said, results in tables(argv, args.runs):
+    for said, results in tables(argv, args.runs, args.data):
         print(f"\n{said}\n\n{contest.table(results)}")
 
 

@@ -17,19 +17,24 @@ from recipes.leak import train
 
 def main(argv=None):
     """The losses of the batches of this run."""
+    with training.said_by("plain.py"):
+        return _main(argv)
+
+
+def _main(argv):
     parser = argparse.ArgumentParser(description=__doc__)
     add, defaults = parser.add_argument, train.RECIPE.defaults
     add("--data", type=pathlib.Path, default=pathlib.Path(__file__).parent / "data", help="generated when it is not there")
     add("--batch-size", type=training.count, default=defaults["batch_size"])
     add("--epochs", type=training.count, default=defaults["epochs"])
-    add("--learning-rate", type=float, default=defaults["learning_rate"])
+    add("--learning-rate", type=training.positive, default=defaults["learning_rate"])
     add("--accumulate", type=training.count, default=1, help="batches a step of the optimizer")
     add("--half", action="store_true", help="bfloat16, or float16 with scaled gradients on a GPU")
     add("--memory", help="the loader's budget: by default as of train.py")
     add("--checkpoint", type=pathlib.Path, help="a file, written every --checkpoint-every steps and after each epoch; gone on from when it is there")
     add("--checkpoint-every", type=training.count, default=100)
-    add("--seed", type=int, default=0)
-    add("--device", type=torch.device, default="cuda" if torch.cuda.is_available() else "cpu")
+    add("--seed", type=training.whole, default=0)
+    add("--device", type=training.device, default="auto")
     args = parser.parse_args(argv)
     training.ready(train.RECIPE, args.data, None)
     args.memory = args.memory or training.budget(train.RECIPE, args.data)
@@ -45,7 +50,9 @@ def main(argv=None):
     kept = {"network": network, "optimizer": optimizer, "scaler": scaler, "batches": batches}
     epoch, steps, losses = 0, 0, []
     if args.checkpoint and args.checkpoint.exists():
-        state = torch.load(args.checkpoint, map_location="cpu", weights_only=True)
+        state = training.unpickled(args.checkpoint)
+        if other := {"epoch", "steps", *kept} ^ set(state if isinstance(state, dict) else ()):
+            raise SystemExit(f"plain.py: {args.checkpoint} is not what --checkpoint kept: {min(other)}")
         epoch, steps = state["epoch"], state["steps"]
         for name, part in kept.items():
             part.load_state_dict(state[name])

@@ -13,6 +13,7 @@ a space, a hyphen, a quote, an accent or capitals in them; a few cities are miss
 """
 
 import base64
+import functools
 import hashlib
 import pathlib
 import sys
@@ -97,7 +98,7 @@ def generate_parts(out, rows=4_000, bits=1024, seed=0):
 
 def main():
     parser = data.command(__doc__, SCALES)
-    parser.add_argument("--rows", type=data.count)
+    parser.add_argument("--rows", type=functools.partial(data.whole, least=10))
     parser.add_argument("--bits", type=data.count)
     out, table = data.write("linkage", parser, SCALES, generate_parts)
     print(f"{out}: {len(table):,} records to train with")

@@ -8,6 +8,7 @@ Events of two processes: Z bosons with a pair of muons and few jets (dy), and pa
 and more missing energy, so that there is something to learn. Generated particles (GenPart) make up most of a file, as they do in real ones.
 """
 
+import functools
 import pathlib
 import sys
 
@@ -87,7 +88,7 @@ def generate(out, files=3, events=1_500, row_group=500, seed=0):
 
 def main():
     parser = data.command(__doc__, SCALES)
-    parser.add_argument("--files", type=data.count, help="of each process")
+    parser.add_argument("--files", type=functools.partial(data.whole, least=3), help="of each process")
     parser.add_argument("--events", type=data.count, help="a file")
     parser.add_argument("--row-group", type=data.count, help="rows")
     out, _ = data.write("nanoaod", parser, SCALES, generate)

@@ -40,7 +40,8 @@ class Network(nn.Module):
 def files(folder, split):
     """The files of each process to train with; the last two of each are to validate and to test with."""
     of = {"train": slice(-2), "val": slice(-2, -1), "test": slice(-1, None)}[split]
-    return {process: sorted((folder / process).glob("*.parquet"))[of] for process in loader.PROCESSES}
+    every = {process: sorted((folder / process).glob("*.parquet")) for process in loader.PROCESSES}
+    return {process: training.at_least_three(paths, folder, f"{process}/*.parquet")[of] for process, paths in every.items()}
 
 
 def data(split, folder, args, **options):

@@ -9,6 +9,7 @@ Anomalies of temperature travel east, a cell every step, and fade, while new one
 to learn. A few values are missing.
 """
 
+import functools
 import pathlib
 import sys
 
@@ -73,7 +74,8 @@ def generate(out, years=3, steps=240, lat=16, lon=32, chunk=8, seed=0):
 
 def main():
     parser = data.command(__doc__, SCALES)
-    for name, what in (("years", "files"), ("steps", "times a year"), ("lat", "rows"), ("lon", "columns"), ("chunk", "times a chunk")):
+    parser.add_argument("--years", type=functools.partial(data.whole, least=3), help="files")
+    for name, what in (("steps", "times a year"), ("lat", "rows"), ("lon", "columns"), ("chunk", "times a chunk")):
         parser.add_argument(f"--{name}", type=data.count, help=what)
     out, _ = data.write("weather", parser, SCALES, generate)
     print(f"{out}: written")

@@ -30,7 +30,7 @@ class Network(nn.Module):
 
 def years(folder, split):
     """The files to train with; the last two years are to validate and to test with."""
-    return sorted(folder.glob("*.nc"))[{"train": slice(-2), "val": slice(-2, -1), "test": slice(-1, None)}[split]]
+    return training.at_least_three(sorted(folder.glob("*.nc")), folder, "*.nc")[{"train": slice(-2), "val": slice(-2, -1), "test": slice(-1, None)}[split]]
 
 
 @functools.lru_cache

@@ -39,3 +39,9 @@ def test_other_rows_end_the_benchmark(run, monkeypatch):
     monkeypatch.setattr(run.common, "interleave", lambda runs, n: {name: [result(11.0 if name == "expert" else 10.0)] * 3 for name in runs})
     with pytest.raises(SystemExit, match="have not delivered the same rows"):
         run.batches(run.Settings(quick=True))
+
+
+def test_a_contestant_that_fails_later_is_left_out_and_the_others_go_on(run):
+    turns = iter([{"rows_per_s": 1}, {"skipped": "no result within 300 s"}])
+    found = run.common.interleave({"a": lambda: {"rows_per_s": 2}, "b": lambda: next(turns)}, 4)
+    assert found == {"a": [{"rows_per_s": 2}] * 4, "b": [{"skipped": "no result within 300 s"}]}

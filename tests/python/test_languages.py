@@ -51,13 +51,15 @@ def check(command, basins, cwd):
 
 
 def test_c(basins, tmp_path):
-    """The program of docs/loading-in-c.md, on the columns of its own text."""
+    """The programs of docs/loading-in-c.md: the one without a pipeline file on other columns than those of its text."""
     need("gcc")
-    program = re.search(r"```c\n(.*?)```", (ROOT / "docs/loading-in-c.md").read_text(), re.S)[1]
-    (tmp_path / "sum.c").write_text(program.replace('"f00", "f01"', '"prcp", "tmax"'))
-    run(["gcc", "-std=gnu17", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}", "sum.c", "-o", "sum", f"-L{BUILD}", "-lforebay"], tmp_path)
+    without, of_a_file = re.findall(r"```c\n(.*?)```", (ROOT / "docs/loading-in-c.md").read_text(), re.S)
+    for name, program in (("sum", without.replace('"f00", "f01"', '"prcp", "tmax"')), ("mean", of_a_file)):
+        (tmp_path / f"{name}.c").write_text(program)
+        run(["gcc", "-std=gnu17", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}", f"{name}.c", "-o", name, f"-L{BUILD}", "-lforebay"], tmp_path)
     total = float(run([tmp_path / "sum", basins[0].parent / "basins"], tmp_path).stdout)
     assert total == pytest.approx(basins[1][0] * 2100, rel=1e-4)
+    check([tmp_path / "mean"], basins, tmp_path)
 
 
 def test_fortran(basins, tmp_path):

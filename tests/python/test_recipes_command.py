@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import math
 import pathlib
 import re
 import shlex
@@ -206,6 +207,31 @@ def test_what_forebay_refuses_is_a_message(tmp_path):
             training.main(recipe_of(name), ["--data", str(tmp_path / "empty"), "--device", "cpu"])
 
 
+def test_what_no_trainer_takes_is_said_before_data_are_generated(recipe, tmp_path, capsys):
+    folder = tmp_path / "data"
+    for arguments, said in {("--device", "no-such"): "train.py: .*no-such", ("--precision", "fp16"): "train.py: .*fp16"}.items():
+        with pytest.raises(SystemExit, match=said):
+            training.prepare(recipe, ["--data", str(folder), *arguments])
+    for arguments in (("--seed", "-1"), ("--workers", "-1"), ("--learning-rate", "-1"), ("--learning-rate", "nan"), ("--torch-threads", "0")):
+        with pytest.raises(SystemExit):
+            training.prepare(recipe, ["--data", str(folder), *arguments])
+        assert re.search(rf"argument {arguments[0]}: '{arguments[1]}' is not a number (from|above) ", capsys.readouterr().err)
+    assert not folder.exists()
+
+
+def test_scores_of_few_recordings_and_of_dry_basins_are_numbers(tmp_path):
+    leak, hydrology = (importlib.import_module(f"recipes.{name}.evaluate") for name in ("leak", "hydrology"))
+    importlib.import_module("recipes.leak.generate").generate(tmp_path, files=6, long=3, short=2)
+    scores = leak.Scores(tmp_path)
+    scores.table.update(recording=[0, 1], label=["normal", "normal"], found=["normal", leak.generate.LABELS[leak.LEAK]])
+    assert scores.result().scores["balanced accuracy"] == 0.5  # of the one class that is there
+    moments = SimpleNamespace(inverse=lambda values, name: values)
+    basins = hydrology.Scores(moments, "streamflow", ["dry", "wet", "other"])
+    y = torch.tensor([[3.0, 3.0], [1.0, 2.0], [2.0, 5.0]])
+    basins.add(lambda batch: batch["y"] + 0.1, {"y": y, "gauge": torch.tensor([0, 1, 2])})
+    assert all(map(math.isfinite, basins.result().scores.values()))
+
+
 def commands(name):
     """The arguments of every train.py that the pages of recipes/ name for a recipe."""
     for path in sorted((ROOT / "recipes").rglob("*.md")):
@@ -263,6 +289,22 @@ def test_without_names_all_are_measured_that_a_scale_has(scale, bench, monkeypat
     assert run == [(name, scale) for name in bench.SIZES[scale]] and len(run) == (5 if scale == "bench" else 7)
 
 
+def test_names_of_recipes_come_before_arguments_of_train(bench, monkeypatch, capsys):
+    run = []
+    monkeypatch.setattr(bench, "section", lambda name, at, more: run.append((name, more)) or ())
+    monkeypatch.setattr(sys, "argv", ["bench.py", "--max-seconds", "20"])
+    bench.main()
+    assert run == [(name, ["--max-seconds", "20"]) for name in bench.SIZES["medium"]]
+    run.clear()
+    monkeypatch.setattr(sys, "argv", ["bench.py", "jets", "leak", "--scale", "bench", "--seeds", "2"])
+    bench.main()
+    assert run == [("jets", ["--seeds", "2"]), ("leak", ["--seeds", "2"])]
+    monkeypatch.setattr(sys, "argv", ["bench.py", "jet"])
+    with pytest.raises(SystemExit):
+        bench.main()
+    assert "jet: no recipe" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", NAMES[:5])
 def test_loaders_alone_are_measured_over_runs(name, bench):
     for scale in bench.SIZES:
@@ -282,7 +324,7 @@ def test_forebay_runs_with_a_tenth_of_another_loaders_memory(bench, monkeypatch)
     monkeypatch.setattr(training, "main", main)
     arguments, theirs = bench.arguments_of("jets", "medium", ["--no-network"]), [run, dataclasses.replace(run, memory_bytes=700 << 20)]
     found, words = bench.of_a_tenth(bench.recipe_of("jets"), arguments, bench.OF_A_TENTH["jets"][1], theirs)
-    assert [of.loader for of in found] == ["forebay, 60MiB"] * 2 and "; 3 times its samples/s in the first epoch, 2 times after it." in words
+    assert [of.loader for of in found] == ["forebay, 60MiB"] * 2 and "; 3.0 times its samples/s in the first epoch, 2.0 times after it." in words
     assert asked[0].loaders == ["forebay"] and asked[0].memory == "60MiB" and asked[0].no_network
     assert asked[0].set == [("threads", 1), ("streams", 1), ("superbatch", 2000)]
 

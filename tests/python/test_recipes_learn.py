@@ -110,14 +110,14 @@ def test_the_verdict_says_what_the_table_does():
     same += [result("forebay", s, 0.805 + s / 100) for s in range(3)]
     said = said_of(*same)
     assert "auc 0.75 after 3.0 s, today after 12.0 s: 4.0 times as fast" in said and "4.00 times the samples/s" in said
-    assert "the same within the spread, 0.028 at most; the means differ" in said
+    assert "no difference beyond the spread, 0.028 at most; the means differ" in said
     assert "not known; one seed each" in said_of(same[0], same[3])
-    assert "NOT the same" in said_of(*same[:3], *[result("forebay", s, math.nan) for s in range(3)])
+    assert "DIFFERENT" in said_of(*same[:3], *[result("forebay", s, math.nan) for s in range(3)])
     assert "1.0000 with today, 1.0000 with forebay; 2.0000 of the best constant" in said
     many = [result(loader, s, 0.80 + s % 2 / 1000) for loader in ("today", "forebay") for s in range(9)]
-    assert "the same within the spread, 0.00053 at most; the means differ by +0.0000" in said_of(*many)
+    assert "no difference beyond the spread, 0.00053 at most; the means differ by +0.0000" in said_of(*many)
     worse = [dataclasses.replace(of, scores={"auc": of.scores["auc"] - 0.3}) if of.loader == "forebay" else of for of in same]
-    assert "NOT the same" in said_of(*worse)
+    assert "DIFFERENT" in said_of(*worse)
     never = [dataclasses.replace(of, target_seconds=None) if of.loader == "today" else of for of in same]
     assert "reached by Forebay alone" in said_of(*never)
     assert "NOTHING is learnt" in said_of(result("forebay", 0, 0.5, loss=2.1))

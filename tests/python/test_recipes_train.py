@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import time
+import types
 
 import numpy as np
 import pytest
@@ -71,8 +72,8 @@ def test_the_neutrino_owners_question_is_answered_in_one_call(tmp_path, monkeypa
 
     monkeypatch.setattr(module.train, "Network", Quick)
     found = module.main(arguments)["the first loader's habits"]
-    assert found.limit in ("decode", "decompress", "storage", "assemble") and found.share < 0.9
-    assert found.cures[0].change.startswith("memory=") and found.cures[0].factor > 1.1
+    assert found.limit in ("decode", "decompress", "storage", "assemble") and found.share < 1
+    assert any(cure.change.startswith("memory=") and cure.factor > 1 for cure in found.cures)
 
 
 def losses_of(path):
@@ -194,18 +195,18 @@ def test_loaders_race_in_processes_of_their_own(trained, tmp_path, capsys):
     assert "run 1 of 3: today, seed 0, " in told and "run 3 of 3: forebay-in-order, seed 0, " in told
     for word in ("next p99", "CPU", "memory", "to target", "speed", "accuracy", "one seed each", "order"):
         assert word in said
-    with pytest.raises(SystemExit, match=r"leak with the loader 'today' and seed 0 ended with status 1:\n(.|\n)*no-such"):
-        trained("leak", "--both", "--device", "no-such")
     with pytest.raises(SystemExit, match="of a single run"):
         trained("leak", "--both", "--resume", "end.ckpt")
 
 
-def test_who_runs_first_changes_from_seed_to_seed():
+def test_who_runs_first_changes_from_seed_to_seed(tmp_path):
     ran, contest = [], importlib.import_module("recipes.contest")
     fields = dict(loader="a", seed=0, first_seconds=1, first_samples=1, seconds=1, samples=1, next_seconds=[], cpu_seconds=1, metered_seconds=2, memory_bytes=1)
     code = f"import pathlib, sys; pathlib.Path(sys.argv[-1]).write_text({json.dumps([fields])!r})"
-    contest.race(lambda loader, seed: ran.append((loader, seed)) or ["-c", code], ["a", "b"], range(3))
+    contest.race(lambda loader, seed: ran.append((loader, seed)) or ["-c", code], ["a", "b"], range(3), tmp_path)
     assert ran == [("a", 0), ("b", 0), ("b", 1), ("a", 1), ("a", 2), ("b", 2)]
+    with pytest.raises(SystemExit, match="with the loader 'a' and seed 0 ended with status 1:\nno data there"):
+        contest.race(lambda loader, seed: ["-c", "raise SystemExit('no data there')"], ["a", "b"], range(3), tmp_path)
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -220,23 +221,27 @@ def test_a_loader_is_measured_alone(trained, name, tmp_path, monkeypatch):
         assert result["first_seconds"] > 0 and result["seconds"] >= 0.2 and result["cpu_seconds"] > 0 and result["memory_bytes"] >= 0
 
 
-def test_a_first_epoch_has_set_up_in_it_and_what_follows_goes_on_epoch_after_epoch():
-    training, used, made = importlib.import_module("recipes.training"), [], []
+def test_a_first_epoch_has_set_up_in_it_and_what_follows_goes_on_epoch_after_epoch(monkeypatch):
+    training, used, made, now = importlib.import_module("recipes.training"), [], [], [0.0]
+    monkeypatch.setattr(training, "time", types.SimpleNamespace(perf_counter=lambda: now[0]))  # a machine that does nothing else
+
+    def passes(seconds):
+        now[0] += seconds
 
     class Batches:
         def __iter__(self):
-            made.append(time.perf_counter())
+            made.append(now[0])
             for size in (4, 4, 2):
-                time.sleep(0.01)
+                passes(0.01)
                 yield {"x": range(size)}
 
     def make():
-        time.sleep(0.3)
+        passes(0.3)
         return Batches()
 
     result = training.paced("a", 0, make, 0.2, used.append)
-    assert result.first_samples == 10 and 0.3 < result.first_seconds and result.seconds >= 0.2
-    assert result.samples == sum(len(batch["x"]) for batch in used) - 10 and len(result.next_seconds) == len(used) - 3 and len(made) > 2
+    assert result.first_samples == 10 and result.first_seconds == pytest.approx(0.33) and result.seconds == pytest.approx(0.2, abs=0.011)
+    assert result.samples == sum(len(batch["x"]) for batch in used) - 10 and len(result.next_seconds) == len(used) - 3 and len(made) == 8
     short = training.paced("a", 0, Batches, 0.005)  # the time is up before the first epoch is
     assert short.first_samples == short.samples == 4
     rounds = training.paced("a", 0, Batches, 0.005, together=2)  # of two workers, whose second batch comes with the first
@@ -254,7 +259,7 @@ def test_the_pace_of_evaluation_is_that_of_recordings(trained, tmp_path, monkeyp
     for way in speed.WAYS:
         for network in ([], ["--network"]):
             scored.clear()
-            speed.main(["--data", str(tmp_path / "data"), "--seconds", "0.2", "--device", "cpu", "--alone", way, "--json", str(out), *network])
+            speed.main(["--data", str(tmp_path / "data"), "--seconds", "1", "--device", "cpu", "--alone", way, "--json", str(out), *network])
             (result,) = json.loads(out.read_text())
             assert result["first_samples"] == 6 and result["samples"] and bool(scored) == bool(network)
     with h5py.File(tmp_path / "data/val.h5") as file:
@@ -413,6 +418,11 @@ def test_a_plain_loop_that_was_stopped_goes_on_in_the_middle_of_an_epoch(accumul
     rest = module.main([*common, "--epochs", "3", "--checkpoint", str(kept)])
     assert epoch % 2 and epoch < len(rest) < 2 * epoch
     np.testing.assert_allclose(rest, whole[-len(rest) :], rtol=1e-4)
+    torch.save({"epoch": 1}, kept)
+    with pytest.raises(SystemExit, match="plain.py: .* is not what --checkpoint kept"):
+        module.main([*common, "--checkpoint", str(kept)])
+    with pytest.raises(SystemExit, match="plain.py: BudgetError"):
+        module.main([*common, "--memory", "1KiB"])
     half = module.main([*common, "--epochs", "1", "--half"])
     np.testing.assert_allclose(half, whole[:epoch], rtol=0.05)
     assert half != whole[:epoch]
@@ -456,7 +466,7 @@ def test_the_scores_of_a_checkpoint_are_those_of_training(evaluated, name):
 
 def test_all_points_of_a_run_are_judged_on_the_same_drawn_batches(trained, tmp_path):
     out = tmp_path / "out.json"
-    trained("leak", "--epochs", "1", "--points", "4", "--learning-rate", "0", "--held-out-batches", "1", "--json", str(out))
+    trained("leak", "--epochs", "1", "--points", "4", "--learning-rate", "1e-30", "--held-out-batches", "1", "--json", str(out))
     points = json.loads(out.read_text())[0]["points"]
     assert len(points) == 4 and len({point["loss"] for point in points}) == 1
 
@@ -477,12 +487,21 @@ def test_a_checkpoint_knows_its_data_and_its_recipe(evaluated, trained, tmp_path
         main("leak", [checkpoint, "--batch-size", "0"])
     said = capsys.readouterr().err
     assert "there is no folder" in said and "argument --batch-size: '0' is not a number from 1 on" in said
+    for device, word in {"no-such": "'no-such' is no device", "gpu": "'gpu': PyTorch finds no GPU here"}.items():
+        if device != "gpu" or not torch.cuda.is_available():
+            with pytest.raises(SystemExit):
+                main("leak", [checkpoint, "--device", device])
+            assert word in capsys.readouterr().err
     torch.save({**state, "state_dict": {name: value[:1] for name, value in state["state_dict"].items()}}, checkpoint)
     with pytest.raises(SystemExit, match="the network that was kept is of other data than those of"):
         main("leak", [checkpoint])
+    before = again.checkpoint.read_bytes()
     for epochs, said in {"2": "no batch was trained with", "1": "train.py: MisconfigurationException: .*max_epochs=1"}.items():
         with pytest.raises(SystemExit, match=said):
-            trained("leak", "--epochs", epochs, "--batches", "8", "--resume", str(again.checkpoint))
+            trained("leak", "--epochs", epochs, "--batches", "8", "--resume", str(again.checkpoint), "--checkpoints", str(again.checkpoint.parent))
+    assert again.checkpoint.read_bytes() == before  # what was not trained is not kept
+    with pytest.raises(SystemExit, match="is of another network: --compile, or other data"):
+        trained("leak", "--epochs", "3", "--batches", "8", "--resume", str(again.checkpoint), "--compile")
     torch.save({**state, "recipe": {"name": "leak", "data": str(tmp_path / "moved")}}, checkpoint)
     with pytest.raises(SystemExit, match="the data of .*moved are not there: name them with --data"):
         main("leak", [checkpoint])

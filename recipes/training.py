@@ -235,9 +235,14 @@ class Clock(lightning.Callback):
             self.curve[-1] = (time.perf_counter() - self.began, *self.curve[-1][1:])
 
 
+def to_gpu(args: argparse.Namespace) -> bool:
+    """Do batches go to one?"""
+    return args.device in ("auto", "gpu", "cuda") and torch.cuda.is_available()
+
+
 def on_device(args: argparse.Namespace) -> dict[str, Any]:
     """Options of the loaders that bring batches to the GPU, where training is on one."""
-    return {"device": "cuda"} if args.device in ("auto", "gpu", "cuda") and torch.cuda.is_available() else {}
+    return {"device": "cuda"} if to_gpu(args) else {}
 
 
 def again(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -125,10 +125,10 @@ class FileGroupedBatchSampler(Sampler):
             yield batch
 
 
-def loader(folder, gauges, target, features, static, mean=None, std=None, batch_size=512, workers=10, seed=0, **options):
+def loader(folder, gauges, target, features, static, mean=None, std=None, batch_size=512, workers=10, seed=0, pin_memory=False, **options):
     """A DataLoader over the training part; its moments, where none are given."""
     dataset = BasinDataset(folder, gauges, target, features, static, mean, std, **options)
     return DataLoader(
-        dataset, batch_sampler=FileGroupedBatchSampler(dataset, batch_size, seed=seed), num_workers=workers, pin_memory=torch.cuda.is_available(),
+        dataset, batch_sampler=FileGroupedBatchSampler(dataset, batch_size, seed=seed), num_workers=workers, pin_memory=pin_memory,
         persistent_workers=workers > 0, multiprocessing_context="spawn" if workers else None,  # polars' threads do not survive a fork
     )  # fmt: skip

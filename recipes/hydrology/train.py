@@ -66,7 +66,9 @@ def data(split, folder, args, **options):
 def today(folder, args):
     """It finds its windows and fits its moments itself, as Forebay does: neither pays for the other's."""
     features, static = columns(folder)
-    return baseline.loader(folder, gauges(folder), TARGET, features, static, batch_size=args.batch_size, workers=args.workers, seed=args.seed)
+    return baseline.loader(
+        folder, gauges(folder), TARGET, features, static, batch_size=args.batch_size, workers=args.workers, seed=args.seed, pin_memory=training.to_gpu(args)
+    )
 
 
 def experts(folder, args):

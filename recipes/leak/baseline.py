@@ -33,7 +33,7 @@ class SegmentDataset(Dataset):
         return torch.from_numpy(cell), int(self.labels[place[0]])
 
 
-def loader(path, batch_size=5632, workers=8, leak=None, factor=1, in_memory=False):
+def loader(path, batch_size=5632, workers=8, leak=None, factor=1, in_memory=False, pin_memory=False):
     """A shuffling DataLoader; with `leak`, that class is drawn `factor` times as often."""
     dataset = SegmentDataset(path, in_memory)
     sampler = None
@@ -42,7 +42,7 @@ def loader(path, batch_size=5632, workers=8, leak=None, factor=1, in_memory=Fals
         sampler = WeightedRandomSampler(torch.from_numpy(weights.astype(np.float64)), int(weights.sum()))
     return DataLoader(
         dataset, batch_size, shuffle=sampler is None, sampler=sampler, num_workers=workers, persistent_workers=workers > 0,
-        prefetch_factor=4 if workers else None, pin_memory=torch.cuda.is_available(),
+        prefetch_factor=4 if workers else None, pin_memory=pin_memory,
     )  # fmt: skip
 
 

@@ -41,7 +41,7 @@ def data(split, folder, args, **options):
 
 def today(folder, args, in_memory=False):
     """Masks are drawn in the training loop, on what the DataLoader gives."""
-    batches = baseline.loader(folder / "train.h5", args.batch_size, args.workers, leak=evaluate.LEAK, factor=FACTOR, in_memory=in_memory)
+    batches = baseline.loader(folder / "train.h5", args.batch_size, args.workers, leak=evaluate.LEAK, factor=FACTOR, in_memory=in_memory, pin_memory=training.to_gpu(args))
     return Augmented(batches, np.random.default_rng(args.seed))
 
 

@@ -68,18 +68,18 @@ class OptimizedBloomFilterDataset(BloomFilterDataset):
         self.labels = torch.stack([label_tensor(of, vocabulary) for of in grams])
 
 
-def tuned_loader(dataset, batch_size, workers=None):
+def tuned_loader(dataset, batch_size, workers=None, pin_memory=False):
     """The owner's `create_optimized_dataloader`, to train with. By default all cores but one have a worker, eight at most."""
     workers = min(max(1, os.cpu_count() - 1), 8) if workers is None else workers
     return DataLoader(
-        dataset, batch_size, shuffle=True, pin_memory=torch.cuda.is_available(), num_workers=workers, persistent_workers=workers > 0,
+        dataset, batch_size, shuffle=True, pin_memory=pin_memory, num_workers=workers, persistent_workers=workers > 0,
         prefetch_factor=4 if workers else None, drop_last=True,
     )  # fmt: skip
 
 
-def loader(frame, batch_size=512, workers=None, tuned=False, **options):
+def loader(frame, batch_size=512, workers=None, tuned=False, pin_memory=False, **options):
     """A DataLoader of (bits, labels, uid). A path is read as TSV."""
     frame = frame if isinstance(frame, pd.DataFrame) else pd.read_csv(frame, sep="\t", dtype={"bloomfilter": str})
     if tuned:
-        return tuned_loader(OptimizedBloomFilterDataset(frame, **options), batch_size, workers)
+        return tuned_loader(OptimizedBloomFilterDataset(frame, **options), batch_size, workers, pin_memory)
     return DataLoader(BloomFilterDataset(frame, **options), batch_size, shuffle=True, num_workers=2 if workers is None else workers)

@@ -22,7 +22,7 @@ def data(split, folder, args, **options):
 
 
 def today(folder, args, **options):
-    return baseline.loader(folder / "records.tsv", args.batch_size, args.workers, **options)
+    return baseline.loader(folder / "records.tsv", args.batch_size, args.workers, pin_memory=training.to_gpu(args), **options)
 
 
 def experts(folder, args):

@@ -154,6 +154,10 @@ def contestant(name, data, timeout=300, python=None, **options):
     return result_of(argv, timeout)
 
 
+class Missing(Exception):
+    """A package that a contestant needs is not installed."""
+
+
 def result_of(argv, timeout=300):
     """Run a program that says its result as a line of JSON, the last one. {"skipped": reason} when it cannot run."""
     try:
@@ -199,6 +203,11 @@ def interleave(cases, runs):
 
 
 # ---- statistics ----
+
+
+def verdict(ok):
+    """Whether a goal is reached; nothing where there is none."""
+    return "" if ok is None else "pass" if ok else "FAIL"
 
 
 def median(values):

@@ -131,7 +131,7 @@ def filters(settings):
 
 
 def line(table, out, case, label, rates, share=None, ratio=None, goal="", ok=None):
-    passed = "" if ok is None else "pass" if ok else "FAIL"
+    passed = common.verdict(ok)
     table.row(case, label, common.si(common.median(rates)), f"{common.spread(rates):.0%}", "" if share is None else f"{share:.0%}",
               "" if ratio is None else f"{ratio:,.1f}×", goal, passed)
     out.add(filters=case, loader=label, rows_per_s_median=common.median(rates), rows_per_s_min=min(rates), rows_per_s_max=max(rates), runs=len(rates),
@@ -245,10 +245,9 @@ def index(settings):
 
     def row(what, values, goal):
         ok = None if goal is None else common.median(values) < goal
-        table.row(what, f"{common.median(values):.3f}", f"{common.spread(values):.0%}", f"< {goal}" if goal else "",
-                  "" if ok is None else "pass" if ok else "FAIL")
+        table.row(what, f"{common.median(values):.3f}", f"{common.spread(values):.0%}", f"< {goal}" if goal else "", common.verdict(ok))
         out.add(what=what, seconds_median=common.median(values), seconds_min=min(values), seconds_max=max(values), runs=len(values), goal_s=goal or "",
-                passed="" if ok is None else "pass" if ok else "FAIL")
+                passed=common.verdict(ok))
 
     folder, many = hdf5_data.tiny(), hdf5_data.many()
     for name, what in (("tiny.h5", "65,536 chunks, B-tree 1"), ("tiny_latest.h5", "65,536 chunks, extensible array")):

@@ -133,7 +133,7 @@ class ScDataset:
         try:
             from scdataset import BlockShuffling, scDataset
         except ImportError as error:
-            raise Missing(f"scDataset is not installed: {error}") from None
+            raise common.Missing(f"scDataset is not installed: {error}") from None
 
         class Array(Rows):
             def __getitem__(self, rows):
@@ -229,10 +229,6 @@ class RamLoader:
         return iter(self.loader)
 
 
-class Missing(Exception):
-    """A package that is not installed."""
-
-
 CONTESTANTS = {"forebay": Forebay, "h5py_rows": H5pyRows, "lru_chunks": LruChunks, "scdataset": ScDataset, "expert": Expert, "take": Take,
                "ram_loader": RamLoader}
 
@@ -288,7 +284,7 @@ def main():
     try:
         contestant = CONTESTANTS[o.name](o)
         result = measure_once(contestant) if o.once else measure(contestant, o)
-    except Missing as missing:
+    except common.Missing as missing:
         result = {"skipped": str(missing)}
     print(json.dumps(result), flush=True)
     common.leave()

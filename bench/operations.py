@@ -157,7 +157,7 @@ class Results:
         self.runs = runs
 
     def add(self, operation, path, rate, spread, peer, ratio, goal=None):
-        passed = "" if goal is None else "pass" if ratio >= goal else "FAIL"
+        passed = common.verdict(None if goal is None else ratio >= goal)
         shown = f"{ratio:,.1f}×" if goal is None and ratio >= 2 or (goal or 0) > 1 else f"{ratio:.0%}"
         self.table.row(operation, path, common.si(rate), "" if spread is None else f"{spread:.0%}", peer, shown,
                        "" if goal is None else f"≥ {goal}×" if goal > 1 else f"≥ {goal:.0%}", passed)

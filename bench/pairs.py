@@ -137,7 +137,7 @@ def main():
         ok = common.median(ratios) >= 0.97 and low > 0.94
         failed += not ok
         table.row(name, common.si(common.median(got[0])), common.si(common.median(got[1])), f"{common.median(ratios):.3f}", f"{low:.3f} {high:.3f}",
-                  "pass" if ok else "FAIL")
+                  common.verdict(ok))
     return 1 if failed else 0
 
 

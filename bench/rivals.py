@@ -37,15 +37,11 @@ from make_data import table_files
 SUPERBATCH_FILES = 50
 
 
-class Missing(Exception):
-    """A package that is not installed."""
-
-
 def need(name):
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise Missing(f"{name} is not installed (bench/setup.sh): {error}") from None
+        raise common.Missing(f"{name} is not installed (bench/setup.sh): {error}") from None
 
 
 # ---- Forebay ----
@@ -545,7 +541,7 @@ def main():
             torch.set_num_threads(1)
         contestant = CONTESTANTS[options.name](files, options)
         result = run(contestant, options)
-    except Missing as missing:
+    except common.Missing as missing:
         result = {"skipped": str(missing)}
     print(json.dumps(result), flush=True)
     sys.stderr.flush()

@@ -33,10 +33,6 @@ class Settings:
         self.decode_seconds = 0.4 if quick else 1.0
 
 
-def verdict(ok):
-    return "" if ok is None else "pass" if ok else "FAIL"
-
-
 def rates(results, key="rows_per_s"):
     return [r[key] for r in results if key in r]
 
@@ -90,10 +86,10 @@ def decode(settings):
             a, b = (rates(got[k], "values_per_s") for k in ("ours", "theirs"))
             ratio = common.median(a) / common.median(b)
             table.row(what, threads, f"{common.median(a) / 1e6:.0f}", f"{common.median(b) / 1e6:.0f}", f"{ratio:.2f}", f"{goal:.1f}",
-                      f"{common.spread(a):.0%}", verdict(ratio >= goal))
+                      f"{common.spread(a):.0%}", common.verdict(ratio >= goal))
             out.add(case=what, threads=threads, forebay_mvalues_per_s_median=common.median(a) / 1e6, forebay_mvalues_per_s_min=min(a) / 1e6,
                     forebay_mvalues_per_s_max=max(a) / 1e6, pyarrow_mvalues_per_s_median=common.median(b) / 1e6, ratio=ratio, goal_ratio=goal,
-                    runs=settings.runs, passed=verdict(ratio >= goal))
+                    runs=settings.runs, passed=common.verdict(ratio >= goal))
     return out
 
 
@@ -175,13 +171,13 @@ def batches(settings, work=0.0, title="(b) Shuffled float32 batches of 1,024 row
             ok = ok and cached / rate >= 12
         text = "CPU ≤ 2 %" if ours else ("6×, 12×" if name == "expert_table" and goal else f"{goal}×" if goal else "")
         table.row(label, common.si(rate), f"{common.spread(r):.0%}", "" if ours else f"{quarter / rate:.1f}×", "" if ours else f"{cached / rate:.1f}×", text,
-                  f"{share:.1%} {per_batch:6.1f} µs", verdict(ok))
+                  f"{share:.1%} {per_batch:6.1f} µs", common.verdict(ok))
         read = common.median([x["bytes_read"] / max(x["rows"], 1) for x in results]) if ours else ""
         library = common.median([x["library_cpu_s_in_next"] / max(x["batches"], 1) * 1e6 for x in results]) if ours else ""
         out.add(loader=label, library_cpu_us_per_batch=library, consumer_work_ms=work * 1e3, rows_per_s_median=rate, rows_per_s_min=min(r),
                 rows_per_s_max=max(r), runs=len(r), quarter_budget_ratio="" if ours else quarter / rate, cached_ratio="" if ours else cached / rate,
                 goal_ratio=goal or "",
-                next_cpu_share_percent=share * 100, next_cpu_us_per_batch=per_batch, bytes_read_per_row=read, passed=verdict(ok))
+                next_cpu_share_percent=share * 100, next_cpu_us_per_batch=per_batch, bytes_read_per_row=read, passed=common.verdict(ok))
     first = got["quarter"][0]
     print(f"  quarter budget: {first['budget_peak_bytes'] / MIB:.0f} MiB used at most of {first['budget_bytes'] / MIB:.0f}, superbatch "
           f"{first['superbatch_rows']:,} rows, two samples of a batch share a file with chance {first['same_block']:.4f} "
@@ -248,11 +244,11 @@ def roofline(settings):
         r = rates(got[name])
         share = common.median([a / b for a, b in zip(r, rates(got[base]))]) if base else None  # of runs side by side: the host's speed drifts
         ok = None if goal is None else share >= goal
-        table.row(what, common.si(mid[name]), f"{common.spread(r):.0%}", f"{share:.0%}" if base else "", f"{goal:.0%}" if goal else "", verdict(ok))
+        table.row(what, common.si(mid[name]), f"{common.spread(r):.0%}", f"{share:.0%}" if base else "", f"{goal:.0%}" if goal else "", common.verdict(ok))
         stages = {k: common.median([x[k] for x in got[name]]) if k in got[name][0] else "" for k in ("read_ns", "decode_ns", "gather_ns")}
         out.add(what=what, rows_per_s_median=mid[name], rows_per_s_min=min(r), rows_per_s_max=max(r), share_percent=share * 100 if base else "",
                 of=base_name, goal_percent=goal * 100 if goal else "", read_ns_per_row=stages["read_ns"], decode_ns_per_row=stages["decode_ns"],
-                copy_ns_per_row=stages["gather_ns"], runs=len(r), passed=verdict(ok))
+                copy_ns_per_row=stages["gather_ns"], runs=len(r), passed=common.verdict(ok))
 
     line("roofline, rows in order", "roofline")
     line("forebay unshuffled", "unshuffled", "roofline", "roofline, rows in order", 0.85)
@@ -294,9 +290,9 @@ def scaling(settings):
         r = rates(results)
         ratio = common.median(r) / one
         ok = ratio >= 1.8 if threads == 2 else None
-        table.row(threads, common.si(common.median(r)), f"{common.spread(r):.0%}", f"{ratio:.2f}", "1.8" if threads == 2 else "", verdict(ok))
+        table.row(threads, common.si(common.median(r)), f"{common.spread(r):.0%}", f"{ratio:.2f}", "1.8" if threads == 2 else "", common.verdict(ok))
         out.add(threads=threads, rows_per_s_median=common.median(r), rows_per_s_min=min(r), rows_per_s_max=max(r), ratio=ratio,
-                goal_ratio=1.8 if threads == 2 else "", runs=len(r), passed=verdict(ok))
+                goal_ratio=1.8 if threads == 2 else "", runs=len(r), passed=common.verdict(ok))
     return out
 
 
@@ -351,9 +347,9 @@ def small(settings):
             ok = common.median(total) < goal
             open_s, loader_s = (common.median([x[k] for x in r]) for k in ("open_s", "loader_s"))
             table.row(cache, index.split("_")[0], f"{common.median(total):.2f}", f"{common.spread(total):.0%}", f"{open_s:.2f}", f"{loader_s:.2f}",
-                      f"< {goal:g}", verdict(ok))
+                      f"< {goal:g}", common.verdict(ok))
             out.add(page_cache=cache, index=index.split("_")[0], first_batch_s_median=common.median(total), first_batch_s_min=min(total),
-                    first_batch_s_max=max(total), open_s_median=open_s, loader_s_median=loader_s, goal_s=goal, runs=len(total), passed=verdict(ok))
+                    first_batch_s_max=max(total), open_s_median=open_s, loader_s_median=loader_s, goal_s=goal, runs=len(total), passed=common.verdict(ok))
     return out
 
 

@@ -57,8 +57,8 @@ SIZES = {
         "--held-out-batches 16 --max-seconds 240 --workers 2 --torch-threads 1",
         "linkage": "--loaders expert forebay --seeds 3 --epochs 1 --batches 300 --points 10 --held-out-batches 16 "
         "--batch-size 512 --max-seconds 120 --torch-threads 1",  # without today's: see SIZES_OF_LOADERS
-        "jets": "--loaders today today-lru today-ram expert forebay --seeds 3 --epochs 1 --batches 24 --points 4 --held-out-batches 4 "
-        "--max-seconds 90 --batch-size 64 --workers 2 --torch-threads 1",
+        "jets": "--loaders today today-lru today-ram expert forebay --seeds 3 --epochs 1 --batches 72 --points 9 --held-out-batches 8 "
+        "--max-seconds 100 --batch-size 64 --workers 2 --torch-threads 1",
         "leak": "--loaders today today-ram expert forebay --seeds 3 --epochs 1 --batches 32 --points 16 --held-out-batches 24 "
         "--max-seconds 90 --batch-size 5632 --workers 2 --torch-threads 2",
     },

@@ -5,7 +5,9 @@
 Every sample slices a frame, makes NumPy of it, casts that and copies it into a tensor. The cache is locked as a whole.
 """
 
+import atexit
 import collections
+import os
 import pathlib
 import random
 import threading
@@ -125,10 +127,16 @@ class FileGroupedBatchSampler(Sampler):
             yield batch
 
 
+def leaves(_worker):
+    """A worker that is spawned ends without its libraries' static destructors, which abort it where their threads still run."""
+    atexit.register(os._exit, 0)
+
+
 def loader(folder, gauges, target, features, static, mean=None, std=None, batch_size=512, workers=10, seed=0, pin_memory=False, **options):
     """A DataLoader over the training part; its moments, where none are given."""
     dataset = BasinDataset(folder, gauges, target, features, static, mean, std, **options)
     return DataLoader(
         dataset, batch_sampler=FileGroupedBatchSampler(dataset, batch_size, seed=seed), num_workers=workers, pin_memory=pin_memory,
         persistent_workers=workers > 0, multiprocessing_context="spawn" if workers else None,  # polars' threads do not survive a fork
+        worker_init_fn=leaves,
     )  # fmt: skip

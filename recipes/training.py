@@ -574,6 +574,10 @@ def said_by(program: str) -> Iterator[None]:
         yield
     except (fb.Error, MisconfigurationException, OSError) as error:
         raise SystemExit(f"{program}: {type(error).__name__}: {error}") from error
+    except ValueError as error:
+        if not str(error).startswith("memory="):
+            raise
+        raise SystemExit(f"{program}: {error}") from error
 
 
 def _main(recipe: Recipe, argv: list[str] | None) -> list[Result] | list[Loading]:

@@ -487,6 +487,8 @@ def test_a_checkpoint_knows_its_data_and_its_recipe(evaluated, trained, tmp_path
         main("leak", [checkpoint, "--batch-size", "0"])
     said = capsys.readouterr().err
     assert "there is no folder" in said and "argument --batch-size: '0' is not a number from 1 on" in said
+    with pytest.raises(SystemExit, match="evaluate.py: memory='much' is not a size"):
+        main("leak", [checkpoint, "--device", "cpu", "--data", str(folder), "--memory", "much"])
     for device, word in {"no-such": "'no-such' is no device", "gpu": "'gpu': PyTorch finds no GPU here"}.items():
         if device != "gpu" or not torch.cuda.is_available():
             with pytest.raises(SystemExit):

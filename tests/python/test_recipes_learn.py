@@ -127,7 +127,7 @@ def test_the_verdict_says_what_the_table_does():
     assert without(jets, [*same, result("expert", 0, 0.9, loss=math.nan)]) == ["expert"]
     experts = [result("expert", s, 0.81 + s / 100, seconds=20.0, cpu_seconds=8.0) for s in range(3)]
     said = said_of(*same, *experts)
-    assert "beside expert 2.00 times the samples/s, 0.50 of the CPU time a sample" in said and "auc with Forebay and expert: the same" in said
+    assert "beside expert 2.00 times the samples/s, 0.50 of the CPU time a sample" in said and "auc with Forebay and expert: no difference" in said
     fewer = [dataclasses.replace(of, samples=900) for of in experts]
     assert "not compared: expert had seen 90.0% of the samples" in said_of(*same, *fewer)
     ordered = [of for of in same if of.loader == "forebay"] + [result("forebay-in-order", s, 0.6 + s / 100) for s in range(3)]

@@ -59,7 +59,7 @@ class Rows:
     def __init__(self, path, name):
         self.path, self.name, self.file = path, name, None
         with h5py.File(path) as f:
-            self.n = len(f[name])
+            self.n, self.chunks = len(f[name]), f[name].chunks
 
     def __len__(self):
         return self.n
@@ -91,9 +91,7 @@ class LruRows(Rows):
 
     def __init__(self, path, name):
         super().__init__(path, name)
-        self.blocks = OrderedDict()
-        with h5py.File(path) as f:
-            self.block = (f[name].chunks or (1024,))[0]
+        self.blocks, self.block = OrderedDict(), (self.chunks or (1024,))[0]
 
     def __getitem__(self, i):
         import torch

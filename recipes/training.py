@@ -329,8 +329,10 @@ def run(recipe: Recipe, folder: pathlib.Path, args: argparse.Namespace, loader: 
     lightning.seed_everything(seed, verbose=False)
     args = argparse.Namespace(**{**vars(args), "seed": seed})
     task = Task(recipe, network_of(recipe, folder, args), folder, args.learning_rate)
-    if args.resume and (other := task.state_dict().keys() ^ read_checkpoint(args.resume, recipe.name)["state_dict"].keys()):
-        raise SystemExit(f"train.py: {args.resume} is of another network: --compile, or other data? {min(other)}")
+    if args.resume:
+        ours, kept = ({(name, value.shape) for name, value in of.items()} for of in (task.state_dict(), read_checkpoint(args.resume, recipe.name)["state_dict"]))
+        if other := ours ^ kept:
+            raise SystemExit(f"train.py: {args.resume} is of another network: --compile, or other data? {min(other)[0]}")
     nexts = Nexts()
     clock = Clock(args.points, nexts)
     callbacks: list[lightning.Callback] = [clock]

@@ -504,6 +504,9 @@ def test_a_checkpoint_knows_its_data_and_its_recipe(evaluated, trained, tmp_path
     assert again.checkpoint.read_bytes() == before  # what was not trained is not kept
     with pytest.raises(SystemExit, match="is of another network: --compile, or other data"):
         trained("leak", "--epochs", "3", "--batches", "8", "--resume", str(again.checkpoint), "--compile")
+    torch.save({**state, "state_dict": {name: value[:1] for name, value in state["state_dict"].items()}}, checkpoint)
+    with pytest.raises(SystemExit, match="is of another network: --compile, or other data"):
+        trained("leak", "--epochs", "3", "--batches", "8", "--resume", checkpoint)
     torch.save({**state, "recipe": {"name": "leak", "data": str(tmp_path / "moved")}}, checkpoint)
     with pytest.raises(SystemExit, match="the data of .*moved are not there: name them with --data"):
         main("leak", [checkpoint])
